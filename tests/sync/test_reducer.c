@@ -1,9 +1,10 @@
-/* Gradient sync against scripts of a reference system's server: where that finishes, ours gives the
- * same; where it hangs or dies, the right result, or a clear error for a script that is wrong.
+/* Checks gradient reduction with scripts of a reference system's server.  If the reference finishes,
+ * the reducer gives the same result.  If the reference hangs or crashes, the reducer gives the
+ * correct result, or a clear error if the script is invalid.
  *
- * A device is a rank.  What is right is decided here, from the script alone: each rank's messages
- * in their order make its steps 0, 1, ..., and a tensor's value is over the ranks that register it
- * in the step of the same number. */
+ * A device is a rank.  The expected result is derived from the script alone: the messages of each
+ * rank, in order, form its steps 0, 1, ...; a tensor is reduced over the ranks that register it in
+ * the step of the same number. */
 #include "weft/sync.h"
 
 #include <math.h>
@@ -22,35 +23,34 @@
 #include "base/random.h"
 
 enum {
-    MOST_EVENTS = 128,
-    MOST_RANKS = 4,
-    MOST_PARAMS = 10,
-    MOST_ELEMENTS = 4,
-    MOST_STEPS = 16,
-    MOST_IDS = 8,
+    MAX_EVENTS = 128,
+    MAX_RANKS = 4,
+    MAX_PARAMS = 10,
+    MAX_ELEMENTS = 4,
+    MAX_STEPS = 16,
+    MAX_IDS = 8,
 };
 
-#define LIMIT_NS INT64_C(60000000000) /* of one script: a hang is a failure */
+#define LIMIT_NS INT64_C(60000000000) /* time limit per script: a hang is a failure */
 
 struct event {
     char kind; /* R, T, S */
     uint32_t rank, step;
-    uint32_t ids[MOST_IDS];
-    size_t n; /* of ids, or of values */
-    float values[MOST_ELEMENTS], reference[MOST_ELEMENTS], expected[MOST_ELEMENTS];
-    float grad[MOST_ELEMENTS];   /* what is pushed, and what comes back */
-    double slack[MOST_ELEMENTS]; /* by which the reference may be off: it adds in fp32 */
+    uint32_t ids[MAX_IDS];
+    size_t n; /* number of ids, or of values */
+    float values[MAX_ELEMENTS], reference[MAX_ELEMENTS], expected[MAX_ELEMENTS];
+    float grad[MAX_ELEMENTS];   /* input and output of the push */
+    double slack[MAX_ELEMENTS]; /* error of the reference, which adds in fp32 */
 };
 
 struct script {
     char family[32], outcome[8];
     uint32_t number, n_ranks;
     enum weft_sync_op op;
-    struct event at[MOST_EVENTS];
+    struct event at[MAX_EVENTS];
     size_t n;
-    size_t sizes[MOST_PARAMS];
-    const char
-        *wrong[MOST_RANKS]; /* what a rank does wrong: part of the message; NULL: nothing */
+    size_t sizes[MAX_PARAMS];
+    const char *error[MAX_RANKS]; /* part of the expected error; NULL: the rank is correct */
 };
 
 /* -- reading ---------------------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ static size_t read_floats(const char *text, float *out)
 {
     size_t n = 0;
     for (char *end; *text != '\0'; text = *end == ',' ? end + 1 : end) {
-        assert_true(n < MOST_ELEMENTS);
+        assert_true(n < MAX_ELEMENTS);
         out[n++] = strtof(text, &end);
         assert_true(end != text);
     }
@@ -68,11 +68,11 @@ static size_t read_floats(const char *text, float *out)
 
 static void read_event(struct script *s, const char *word)
 {
-    assert_true(s->n < MOST_EVENTS);
+    assert_true(s->n < MAX_EVENTS);
     struct event *e = &s->at[s->n++];
     char *end;
     *e = (struct event){.kind = word[0], .rank = (uint32_t)strtoul(word + 1, &end, 10)};
-    assert_true(e->rank < MOST_RANKS);
+    assert_true(e->rank < MAX_RANKS);
     if (e->rank >= s->n_ranks)
         s->n_ranks = e->rank + 1;
     if (e->kind == 'T') {
@@ -82,7 +82,7 @@ static void read_event(struct script *s, const char *word)
     }
     if (e->kind == 'R')
         for (end++; *end != '\0'; end += *end == ',') {
-            assert_true(e->n < MOST_IDS);
+            assert_true(e->n < MAX_IDS);
             e->ids[e->n++] = (uint32_t)strtoul(end, &end, 10);
         }
 }
@@ -91,7 +91,7 @@ static void read_script(char *line, struct script *s)
 {
     char *rest, *word = strtok_r(line, " \n", &rest);
     *s = (struct script){.number = (uint32_t)atoi(word)};
-    for (size_t i = 0; i < MOST_PARAMS; i++)
+    for (size_t i = 0; i < MAX_PARAMS; i++)
         s->sizes[i] = 1;
     snprintf(s->family, sizeof s->family, "%s", strtok_r(NULL, " ", &rest));
     s->n_ranks = (uint32_t)atoi(strtok_r(NULL, " ", &rest));
@@ -105,7 +105,7 @@ static void read_script(char *line, struct script *s)
                              s->at[i].n);
 }
 
-/* -- what is right ---------------------------------------------------------------------------- */
+/* -- expected results -------------------------------------------------------------------------- */
 
 static bool has(const struct event *set, uint32_t id)
 {
@@ -125,13 +125,13 @@ static bool has_twice(const struct event *set)
 }
 
 struct progress {
-    const struct event *set; /* of the step that the rank is in; NULL: none */
+    const struct event *set; /* of the rank's current step; NULL: none */
     uint32_t step, pushed;
 };
 
-/* What this message does wrong, if anything.  `strict`: a wait without a set is wrong; else it is
- * taken as a step with an empty one, as a device without parameters means it. */
-static const char *judge(struct progress *p, const struct event *e, bool strict)
+/* Returns part of the error that this message causes, or NULL.  `strict`: a wait without a set is an
+ * error; otherwise it is a step with an empty set, as for a device without parameters. */
+static const char *find_error(struct progress *p, const struct event *e, bool strict)
 {
     switch (e->kind) {
     case 'R':
@@ -162,34 +162,34 @@ static void classify(struct script *s, bool strict)
 {
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         struct progress p = {0};
-        s->wrong[r] = NULL;
-        for (size_t i = 0; i < s->n && s->wrong[r] == NULL; i++)
+        s->error[r] = NULL;
+        for (size_t i = 0; i < s->n && s->error[r] == NULL; i++)
             if (s->at[i].rank == r) {
                 s->at[i].step = p.step;
-                s->wrong[r] = judge(&p, &s->at[i], strict);
+                s->error[r] = find_error(&p, &s->at[i], strict);
             }
-        for (size_t i = 0; s->wrong[r] == NULL && p.set != NULL && i < p.set->n; i++)
+        for (size_t i = 0; s->error[r] == NULL && p.set != NULL && i < p.set->n; i++)
             if ((p.pushed >> p.set->ids[i] & 1) == 0)
-                s->wrong[r] = "without pushing what it registered";
+                s->error[r] = "without pushing what it registered";
     }
 }
 
-static bool is_wrong(const struct script *s)
+static bool is_invalid(const struct script *s)
 {
     for (uint32_t r = 0; r < s->n_ranks; r++)
-        if (s->wrong[r] != NULL)
+        if (s->error[r] != NULL)
             return true;
     return false;
 }
 
-/* Everyone that registers a parameter pushes it, in a script that is right. */
+/* Computes the expected values.  In a valid script every rank pushes what it registers. */
 static void expect(struct script *s)
 {
     for (size_t i = 0; i < s->n; i++) {
         struct event *e = &s->at[i];
         for (size_t k = 0; e->kind == 'T' && k < e->n; k++) {
             double sum = 0, size = 0;
-            bool coarse = true; /* quarters: fp32 adds them without rounding */
+            bool coarse = true; /* multiples of 1/4: fp32 adds them without rounding */
             uint32_t n = 0;
             for (size_t j = 0; j < s->n; j++) {
                 const struct event *o = &s->at[j];
@@ -209,9 +209,9 @@ static void expect(struct script *s)
 /* -- playing ---------------------------------------------------------------------------------- */
 
 enum mode {
-    IN_ORDER, /* messages begin in the script's order, as far as that is possible */
-    FREELY,   /* each rank on its own, with naps */
-    STRICTLY, /* freely, and a wait without a set is the error that it is */
+    IN_ORDER, /* messages start in the script's order, as far as possible */
+    FREELY,   /* ranks are independent and pause at random */
+    STRICTLY, /* as FREELY, but a wait without a set is an error */
 };
 
 struct play {
@@ -221,26 +221,26 @@ struct play {
     atomic_size_t turn;
 };
 
-static void nap(int64_t ns)
+static void pause_ns(int64_t ns)
 {
     nanosleep(&(struct timespec){0, ns}, NULL);
 }
 
-/* The order cannot always be kept: a rank that waits here longer than there has its later messages
- * later. */
-static void await_turn(struct play *p, size_t i, struct weft_comm *comm)
+/* Waits until the messages before i have started, or for 20 ms: the order cannot always be kept,
+ * since a rank may wait longer here than in the reference. */
+static void wait_for_turn(struct play *p, size_t i, struct weft_comm *comm)
 {
     int64_t begin = wf_clock_ns();
     if (p->mode == IN_ORDER) {
         while (atomic_load(&p->turn) < i && wf_clock_ns() - begin < 20000000) {
             (void)weft_comm_progress(comm, NULL);
-            nap(20000);
+            pause_ns(20000);
         }
         return;
     }
     uint32_t dice = wf_random_below(p->seed, weft_comm_rank(comm), i, 8);
     if (dice < 3)
-        nap(dice * 100000);
+        pause_ns(dice * 100000);
 }
 
 static void next_turn(struct play *p, size_t i)
@@ -253,7 +253,7 @@ static enum weft_status play_event(struct play *p, size_t i, struct weft_sync *s
                                    bool *in_step, struct weft_error *err)
 {
     struct event *e = &p->script->at[i];
-    size_t sizes[MOST_IDS];
+    size_t sizes[MAX_IDS];
     enum weft_status st = WEFT_OK;
     switch (e->kind) {
     case 'R':
@@ -287,14 +287,14 @@ static enum weft_status play_rank(struct weft_comm *comm, void *arg, struct weft
     enum weft_status st = WEFT_OK;
     for (size_t i = 0; i < p->script->n && st == WEFT_OK; i++)
         if (p->script->at[i].rank == weft_comm_rank(comm)) {
-            await_turn(p, i, comm);
+            wait_for_turn(p, i, comm);
             st = play_event(p, i, sync, &in_step, err);
         }
     weft_sync_free(sync);
     return st;
 }
 
-/* The error must be one that the script deserves; a result must be right to the last bit. */
+/* Runs a script.  An invalid script must give one of its expected errors; a result must be exact. */
 static void check_play(struct script *s, enum mode mode, uint64_t seed)
 {
     struct play p = {.script = s, .mode = mode, .seed = seed};
@@ -303,14 +303,14 @@ static void check_play(struct script *s, enum mode mode, uint64_t seed)
     enum weft_status st = weft_comm_run_threads(s->n_ranks, play_rank, &p, &err);
     if (wf_clock_ns() - begin > LIMIT_NS)
         fail_msg("script %u takes too long", s->number);
-    if (is_wrong(s)) {
-        bool deserved = false;
+    if (is_invalid(s)) {
+        bool is_expected = false;
         for (uint32_t r = 0; r < s->n_ranks; r++)
-            deserved |= s->wrong[r] != NULL && strstr(err.msg, s->wrong[r]) != NULL;
-        if (st != WEFT_OK && !deserved)
+            is_expected |= s->error[r] != NULL && strstr(err.msg, s->error[r]) != NULL;
+        if (st != WEFT_OK && !is_expected)
             fail_msg("script %u: status %d, %s", s->number, st, err.msg);
         if (st != WEFT_USAGE)
-            fail_msg("script %u is wrong, but nobody says so (%d)", s->number, st);
+            fail_msg("script %u is invalid, but gives status %d", s->number, st);
         return;
     }
     if (st != WEFT_OK)
@@ -319,9 +319,9 @@ static void check_play(struct script *s, enum mode mode, uint64_t seed)
         for (size_t k = 0; s->at[i].kind == 'T' && k < s->at[i].n; k++) {
             const struct event *e = &s->at[i];
             double off = fabs((double)e->grad[k] - (double)e->reference[k]);
-            bool as_reference = strcmp(s->outcome, "ok") != 0 || off <= e->slack[k];
-            if (e->grad[k] != e->expected[k] || !as_reference)
-                fail_msg("script %u, message %zu, element %zu: %g, not %g; the reference %g",
+            bool agrees = strcmp(s->outcome, "ok") != 0 || off <= e->slack[k];
+            if (e->grad[k] != e->expected[k] || !agrees)
+                fail_msg("script %u, message %zu, element %zu: %g, expected %g; reference %g",
                          s->number, i, k, (double)e->grad[k], (double)e->expected[k],
                          (double)e->reference[k]);
         }
@@ -345,7 +345,7 @@ static struct tally {
     {"uneven_steps", "hang", 11, 0, 0, 0, 0},
     {"script", "ok", 6, 2, 0, 0, 0}, /* a parameter listed twice; a tensor before its set */
     {"script", "order", 2, 0, 0, 0, 0},
-    {"script", "hang", 3, 1, 0, 0, 0}, /* a parameter that is not registered */
+    {"script", "hang", 3, 1, 0, 0, 0}, /* an unregistered parameter */
     {"script", "dead", 1, 0, 0, 0, 0},
 };
 
@@ -355,7 +355,7 @@ static struct tally *tally_of(const struct script *s)
         if (strcmp(tallies[i].family, s->family) == 0 &&
             strcmp(tallies[i].outcome, s->outcome) == 0)
             return &tallies[i];
-    fail_msg("script %u: no such family", s->number);
+    fail_msg("script %u: unknown family", s->number);
     return NULL;
 }
 
@@ -373,11 +373,11 @@ static void test_scripts(void **state)
         classify(&s, false);
         expect(&s);
         struct tally *t = tally_of(&s);
-        *(is_wrong(&s) ? &t->errors : &t->results) += 1;
+        *(is_invalid(&s) ? &t->errors : &t->results) += 1;
         check_play(&s, IN_ORDER, 0);
         check_play(&s, FREELY, s.number);
         classify(&s, true);
-        if (is_wrong(&s)) {
+        if (is_invalid(&s)) {
             t->strict_errors++;
             check_play(&s, STRICTLY, s.number + 1000);
         }
@@ -385,7 +385,7 @@ static void test_scripts(void **state)
     fclose(f);
     for (size_t i = 0; i < WEFT_LEN(tallies); i++) {
         const struct tally *t = &tallies[i];
-        print_message("%-22s %-6s %3d results, %d errors; %d errors when a wait needs a set\n",
+        print_message("%-22s %-6s %3d results, %d errors; %d errors if a wait needs a set\n",
                       t->family, t->outcome, t->results, t->errors, t->strict_errors);
         assert_int_equal(t->results, t->want_results);
         assert_int_equal(t->errors, t->want_errors);

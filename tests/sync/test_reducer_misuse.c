@@ -1,4 +1,5 @@
-/* Gradient sync: every misuse is an error and changes nothing; ranks that do not come are named. */
+/* Checks that every misuse of the reducer is an error and changes nothing, and that errors name the
+ * ranks that do not respond. */
 #include "weft/sync.h"
 
 #include <setjmp.h>
@@ -12,7 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-static void nap_ms(int64_t ms)
+static void pause_ms(int64_t ms)
 {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
@@ -42,7 +43,7 @@ static enum weft_status whole_step(struct rank_state *r, uint64_t step, struct w
     return weft_sync_wait(r->s, step, err);
 }
 
-/* Step 4 is over, step 5 is registered and parameter 9 of it pushed.  Each is wrong now. */
+/* Makes an invalid call: step 4 is finished, step 5 is registered and its parameter 9 is pushed. */
 static enum weft_status misuse(struct rank_state *r, int what, struct weft_error *err)
 {
     static const uint32_t twice[] = {1, 2, 1};
@@ -80,7 +81,7 @@ static enum weft_status misuse(struct rank_state *r, int what, struct weft_error
     }
 }
 
-static const char *const misuse_said[] = {
+static const char *const misuse_errors[] = {
     "rank 0, step 5: pushes parameter 7, which is not registered",
     "rank 0, step 5: pushes parameter 9 twice",
     "rank 0 pushes a gradient of step 6, which it has not registered",
@@ -98,16 +99,16 @@ static const char *const misuse_said[] = {
 };
 
 struct misuse_run {
-    int what;      /* -1: all of them, and then it goes on as if nothing were */
-    bool returned; /* rank 0 gives up by returning its error; else it only frees, and says OK */
-    char heard[480];
+    int what;      /* -1: all of them; then rank 0 continues as usual */
+    bool returned; /* rank 0 returns its error; otherwise it only frees, and returns WEFT_OK */
+    char error_of_rank_1[480];
 };
 
 static enum weft_status all_misuses(struct rank_state *r, struct weft_error *err)
 {
-    for (int i = 0; i < (int)WEFT_LEN(misuse_said); i++) {
+    for (int i = 0; i < (int)WEFT_LEN(misuse_errors); i++) {
         enum weft_status st = misuse(r, i, err);
-        if (st != WEFT_USAGE || strstr(err->msg, misuse_said[i]) == NULL)
+        if (st != WEFT_USAGE || strstr(err->msg, misuse_errors[i]) == NULL)
             return WEFT_FAIL(err, WEFT_INTERNAL, "misuse %d gives %d", i, st);
     }
     WEFT_TRY(weft_sync_push(r->s, 5, 8, r->x, err));
@@ -115,12 +116,12 @@ static enum weft_status all_misuses(struct rank_state *r, struct weft_error *err
     WEFT_TRY(weft_sync_leave(r->s, err));
     if (weft_sync_leave(r->s, NULL) != WEFT_USAGE ||
         weft_sync_register(r->s, 9, NULL, NULL, 0, NULL) != WEFT_USAGE)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "a rank that has left goes on");
+        return WEFT_FAIL(err, WEFT_INTERNAL, "a rank can continue after it has left");
     return WEFT_OK;
 }
 
-static enum weft_status be_wrong(struct rank_state *r, const struct misuse_run *run,
-                                 struct weft_error *err)
+static enum weft_status run_misuse(struct rank_state *r, const struct misuse_run *run,
+                                   struct weft_error *err)
 {
     r->x[0] = r->x[1] = r->x[2] = r->x[3] = 1;
     WEFT_TRY(weft_sync_register(r->s, 5, two_ids, two_sizes, 2, err));
@@ -140,13 +141,13 @@ static enum weft_status misuse_rank(struct weft_comm *comm, void *arg, struct we
     WEFT_TRY(weft_sync_new(comm, WEFT_SYNC_MEAN, &r.s, err));
     enum weft_status st = whole_step(&r, 4, err);
     if (st == WEFT_OK)
-        st = wrong ? be_wrong(&r, run, err) : whole_step(&r, 5, err);
+        st = wrong ? run_misuse(&r, run, err) : whole_step(&r, 5, err);
     if (st == WEFT_OK && run->what < 0)
         for (size_t i = 0; i < 4; i++)
             if (r.x[i] != 1)
                 st = WEFT_FAIL(err, WEFT_INTERNAL, "a misuse changed a result");
     if (weft_comm_rank(comm) == 1 && st != WEFT_OK)
-        snprintf(run->heard, sizeof run->heard, "%s", err->msg);
+        snprintf(run->error_of_rank_1, sizeof run->error_of_rank_1, "%s", err->msg);
     weft_sync_free(r.s);
     return st;
 }
@@ -154,17 +155,17 @@ static enum weft_status misuse_rank(struct weft_comm *comm, void *arg, struct we
 static void test_misuse(void **state)
 {
     (void)state;
-    for (int i = 0; i < (int)WEFT_LEN(misuse_said); i++)
+    for (int i = 0; i < (int)WEFT_LEN(misuse_errors); i++)
         for (int returned = 0; returned < 2; returned++) {
             struct misuse_run run = {.what = i, .returned = returned != 0};
             struct weft_error err = {0};
             int64_t begin = wf_clock_ns();
             enum weft_status st = weft_comm_run_threads(3, misuse_rank, &run, &err);
-            if (st != WEFT_USAGE || strstr(err.msg, misuse_said[i]) == NULL)
+            if (st != WEFT_USAGE || strstr(err.msg, misuse_errors[i]) == NULL)
                 fail_msg("misuse %d: %d, %s", i, st, err.msg);
-            if (strstr(run.heard, misuse_said[i]) == NULL)
-                fail_msg("misuse %d: rank 1 only hears %s", i, run.heard);
-            assert_true(wf_clock_ns() - begin < INT64_C(30000000000)); /* nobody timed out */
+            if (strstr(run.error_of_rank_1, misuse_errors[i]) == NULL)
+                fail_msg("misuse %d: rank 1 reports %s", i, run.error_of_rank_1);
+            assert_true(wf_clock_ns() - begin < INT64_C(30000000000)); /* no rank timed out */
         }
 }
 
@@ -178,7 +179,7 @@ static void test_misuse_changes_nothing(void **state)
             fail_msg("%s", err.msg);
 }
 
-/* -- ranks that do not fit together, or do not come -------------------------------------------- */
+/* -- ranks that disagree or do not respond ----------------------------------------------------- */
 
 enum trouble {
     OTHER_SIZE,
@@ -193,7 +194,7 @@ enum trouble {
 struct trouble_case {
     enum trouble trouble;
     enum weft_status status;
-    const char *said, *also;
+    const char *message, *also;
 };
 
 static enum weft_status trouble_rank(struct weft_comm *comm, struct weft_sync *s,
@@ -203,7 +204,7 @@ static enum weft_status trouble_rank(struct weft_comm *comm, struct weft_sync *s
     static const size_t others[] = {1, 4};
     bool first = weft_comm_rank(comm) == 0;
     if (first && trouble == NEVER_REGISTERS) {
-        nap_ms(2000);
+        pause_ms(2000);
         return WEFT_OK;
     }
     if (first && trouble == WAITS_OTHERWISE)
@@ -211,14 +212,14 @@ static enum weft_status trouble_rank(struct weft_comm *comm, struct weft_sync *s
     WEFT_TRY(weft_sync_register(s, 2, two_ids,
                                 first && trouble == OTHER_SIZE ? others : two_sizes, 2, err));
     if (first && trouble == NEVER_PUSHES) {
-        nap_ms(2000);
+        pause_ms(2000);
         return WEFT_OK;
     }
     WEFT_TRY(push_both(&r, 2, err));
     return weft_sync_wait(s, 2, err);
 }
 
-static enum weft_status troubled(struct weft_comm *comm, void *arg, struct weft_error *err)
+static enum weft_status run_trouble(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     const struct trouble_case *c = arg;
     struct weft_sync *s = NULL;
@@ -226,7 +227,7 @@ static enum weft_status troubled(struct weft_comm *comm, void *arg, struct weft_
     enum weft_sync_op op = first && c->trouble == OTHER_OP ? WEFT_SYNC_SUM : WEFT_SYNC_MEAN;
     weft_comm_set_timeout(comm, 0.8);
     if (first && c->trouble == NO_SYNC) {
-        nap_ms(2000);
+        pause_ms(2000);
         return WEFT_OK;
     }
     WEFT_TRY(weft_sync_new(comm, op, &s, err));
@@ -256,18 +257,19 @@ static void test_trouble(void **state)
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         struct weft_error err = {0};
         int64_t begin = wf_clock_ns();
-        enum weft_status st = weft_comm_run_threads(3, troubled, (void *)&cases[i], &err);
-        if (st != cases[i].status || strstr(err.msg, cases[i].said) == NULL ||
+        enum weft_status st = weft_comm_run_threads(3, run_trouble, (void *)&cases[i], &err);
+        if (st != cases[i].status || strstr(err.msg, cases[i].message) == NULL ||
             strstr(err.msg, cases[i].also) == NULL)
             fail_msg("case %zu: status %d, %s", i, st, err.msg);
         assert_true(wf_clock_ns() - begin < INT64_C(60000000000)); /* not a hang */
     }
 }
 
-/* -- after and around a sync -------------------------------------------------------------------- */
+/* -- several reducers, skipped steps ------------------------------------------------------------ */
 
-/* One sync after the other on the same ranks. */
-static enum weft_status again(struct weft_comm *comm, void *arg, struct weft_error *err)
+/* Runs one reducer after the other on the same ranks. */
+static enum weft_status run_repeatedly(struct weft_comm *comm, void *arg,
+                                       struct weft_error *err)
 {
     (void)arg;
     for (int i = 0; i < 20; i++) {
@@ -282,18 +284,18 @@ static enum weft_status again(struct weft_comm *comm, void *arg, struct weft_err
     return WEFT_OK;
 }
 
-static void test_again(void **state)
+static void test_repeated(void **state)
 {
     struct weft_error err;
     (void)state;
     for (uint32_t n = 1; n <= 5; n++)
-        if (weft_comm_run_threads(n, again, NULL, &err) != WEFT_OK)
+        if (weft_comm_run_threads(n, run_repeatedly, NULL, &err) != WEFT_OK)
             fail_msg("%u ranks: %s", n, err.msg);
     weft_sync_free(NULL);
 }
 
-/* Rank 1 has left and waits for its last step, which rank 0 skips: the first step that rank 0
- * registers tells it so, though it is none of rank 1's. */
+/* Rank 1 has left and waits for its last step, which rank 0 skips.  The first step that rank 0
+ * registers completes the wait of rank 1, although rank 1 has not registered it. */
 static enum weft_status skip_steps(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     bool skips = weft_comm_rank(comm) == 0;
@@ -302,8 +304,8 @@ static enum weft_status skip_steps(struct weft_comm *comm, void *arg, struct wef
     (void)arg;
     weft_comm_set_timeout(comm, 20);
     WEFT_TRY(weft_sync_new(comm, WEFT_SYNC_SUM, &r.s, err));
-    for (int i = 0; skips && i < 50; i++) { /* until rank 1 has left, and this rank knows */
-        nap_ms(1);
+    for (int i = 0; skips && i < 50; i++) { /* until this rank has received that rank 1 left */
+        pause_ms(1);
         (void)weft_comm_progress(comm, NULL);
     }
     enum weft_status st = weft_sync_register(r.s, step, two_ids, two_sizes, 2, err);
@@ -314,7 +316,7 @@ static enum weft_status skip_steps(struct weft_comm *comm, void *arg, struct wef
     if (st == WEFT_OK)
         st = weft_sync_wait(r.s, step, err);
     if (st == WEFT_OK && r.x[0] != 1)
-        st = WEFT_FAIL(err, WEFT_INTERNAL, "%g is not its own value", (double)r.x[0]);
+        st = WEFT_FAIL(err, WEFT_INTERNAL, "the result is %g, expected 1", (double)r.x[0]);
     weft_sync_free(r.s);
     return st;
 }
@@ -331,7 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_misuse),  cmocka_unit_test(test_misuse_changes_nothing),
-        cmocka_unit_test(test_trouble), cmocka_unit_test(test_again),
+        cmocka_unit_test(test_trouble), cmocka_unit_test(test_repeated),
         cmocka_unit_test(test_skip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

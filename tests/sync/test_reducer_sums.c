@@ -1,5 +1,5 @@
-/* Gradient sync: random steps against exact sums made here, limits of the sums, much of everything,
- * and what it costs. */
+/* Compares reductions of random steps with exact sums, and checks the limits of the sums, large
+ * inputs, and the cost in operations, messages and memory. */
 #include "weft/sync.h"
 
 #include <math.h>
@@ -14,20 +14,20 @@
 #include "base/error.h"
 #include "base/random.h"
 
-static void nap_ms(int64_t ms)
+static void pause_ms(int64_t ms)
 {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
 /* -- random steps ----------------------------------------------------------------------------- */
 
-enum { MOST_RANKS = 6, N_STEPS = 4, N_PARAMS = 10 };
+enum { MAX_RANKS = 6, N_STEPS = 4, N_PARAMS = 10 };
 
 static const size_t sizes[N_PARAMS] = {1, 7, 0, 300, 4096, 70000, 2, 32768, 1, 100};
 
-/* All of it is a function of the seed: which rank has which parameters when, and all values. */
+/* A random run.  The seed determines all values, and which rank registers which parameters when. */
 struct world {
-    uint64_t seed, timing; /* other timings must not change a bit */
+    uint64_t seed, timing; /* the timing must not change any bit */
     uint32_t n_ranks;
     enum weft_sync_op op;
     float *expected[N_STEPS][N_PARAMS];
@@ -40,7 +40,7 @@ static uint64_t draw(uint64_t seed, enum what what, uint64_t a, uint64_t b, uint
     return wf_random_u64(seed, what * 64 + a, b * 1000003 + c);
 }
 
-static bool takes_part(const struct world *w, uint32_t rank, uint32_t step)
+static bool has_step(const struct world *w, uint32_t rank, uint32_t step)
 {
     uint32_t last = (uint32_t)(draw(w->seed, DRAW_LAST, rank, 0, 0) % 8); /* some leave early */
     return step <= last && draw(w->seed, DRAW_SKIP, rank, step, 0) % 8 != 0;
@@ -49,11 +49,11 @@ static bool takes_part(const struct world *w, uint32_t rank, uint32_t step)
 static bool registers(const struct world *w, uint32_t rank, uint32_t step, uint32_t param)
 {
     bool none = draw(w->seed, DRAW_SET, rank, step, 999) % 8 == 0;
-    return takes_part(w, rank, step) && !none &&
+    return has_step(w, rank, step) && !none &&
            draw(w->seed, DRAW_SET, rank, step, param) % 4 != 0;
 }
 
-/* From 2^-60 (which the rounding loses) to 2^8, both signs. */
+/* Returns a value from 2^-60 (which is lost by rounding) to 2^8, of either sign. */
 static float value(const struct world *w, uint32_t rank, uint32_t step, uint32_t param,
                    size_t i)
 {
@@ -111,7 +111,7 @@ static enum weft_status register_step(struct own *o, uint32_t step, struct weft_
     size_t size[N_PARAMS], n = 0;
     for (uint32_t p = 0; p < N_PARAMS; p++)
         if (registers(o->w, o->rank, step, p)) {
-            ids[n] = p * 1000000007U; /* ids are any numbers */
+            ids[n] = p * 1000000007U; /* ids are arbitrary numbers */
             size[n++] = sizes[p];
         }
     return weft_sync_register(o->sync, 10 * step + 3, ids, size, n, err);
@@ -135,7 +135,7 @@ static enum weft_status push_step(struct own *o, uint32_t step, struct weft_erro
         for (size_t k = 0; k < sizes[p]; k++)
             o->grad[step][p][k] = value(o->w, o->rank, step, p, k);
         if (draw(o->w->timing, DRAW_NAP, o->rank, step, p) % 8 == 0)
-            nap_ms(1);
+            pause_ms(1);
         WEFT_TRY(
             weft_sync_push(o->sync, 10 * step + 3, p * 1000000007U, o->grad[step][p], err));
     }
@@ -157,13 +157,13 @@ static enum weft_status finish_step(struct own *o, uint32_t step, struct weft_er
     return WEFT_OK;
 }
 
-/* A rank that is ahead registers and pushes all of the next step before it waits for this one. */
+/* Runs all steps of a rank.  A rank that is ahead registers and pushes the next step before it waits
+ * for the current one. */
 static enum weft_status run_steps(struct own *o, struct weft_error *err)
 {
-    uint32_t waiting =
-        N_STEPS; /* a step that was pushed and is not waited for; N_STEPS: none */
+    uint32_t waiting = N_STEPS; /* a pushed step that is not yet waited for; N_STEPS: none */
     for (uint32_t k = 0; k < N_STEPS; k++) {
-        if (!takes_part(o->w, o->rank, k))
+        if (!has_step(o->w, o->rank, k))
             continue;
         WEFT_TRY(register_step(o, k, err));
         WEFT_TRY(push_step(o, k, err));
@@ -179,7 +179,7 @@ static enum weft_status run_steps(struct own *o, struct weft_error *err)
     return waiting < N_STEPS ? finish_step(o, waiting, err) : WEFT_OK;
 }
 
-static enum weft_status live(struct weft_comm *comm, void *arg, struct weft_error *err)
+static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     struct own o = {.w = arg, .rank = weft_comm_rank(comm)};
     weft_comm_set_timeout(comm, 20);
@@ -200,11 +200,11 @@ static void test_random(void **state)
     (void)state;
     for (uint32_t i = 0; i < 18; i++) {
         struct world w = {.seed = i / 2,
-                          .n_ranks = i % MOST_RANKS + 1,
+                          .n_ranks = i % MAX_RANKS + 1,
                           .op = i % 4 < 2 ? WEFT_SYNC_SUM : WEFT_SYNC_MEAN};
         expect_world(&w);
         for (w.timing = 0; w.timing < 3; w.timing++)
-            if (weft_comm_run_threads(w.n_ranks, live, &w, &err) != WEFT_OK)
+            if (weft_comm_run_threads(w.n_ranks, run_rank, &w, &err) != WEFT_OK)
                 fail_msg("world %u, timing %u: %s", i, (unsigned)w.timing, err.msg);
         free_world(&w);
     }
@@ -218,17 +218,42 @@ static struct limit {
     float x[8];
     enum weft_status status;
     float sum;
-    const char *said;
+    const char *message;
 } limits[] = {
-    {"sums that leave the range and come back", 4, {3000, 3000, -3000, -2999}, WEFT_OK, 1, ""},
-    {"far", 8, {4000, 4000, 4000, 4000, -4000, -4000, -4000, -4000}, WEFT_OK, 0, ""},
-    {"the largest", 2, {4095, 0.999F}, WEFT_OK, 4095.999F, ""},
-    {"the smallest", 2, {-4095, -0.999F}, WEFT_OK, -4095.999F, ""},
-    {"a sum beyond", 3, {3000, 0, 1096}, WEFT_NUMERIC, 0, "step 7, parameter 5: a sum"},
-    {"a sum below", 3, {-3000, 0, -1096}, WEFT_NUMERIC, 0, "step 7, parameter 5: a sum"},
-    {"a sum far beyond", 6, {4000, 4000, 4000, 4000, 384, 0}, WEFT_NUMERIC, 0, "a sum"},
-    {"too large", 3, {1, 4096, 1}, WEFT_NUMERIC, 0, "the gradient of rank 1 is out of range"},
-    {"not a number", 2, {NAN, 1}, WEFT_NUMERIC, 0, "parameter 5: the gradient of rank 0"},
+    {"partial sums out of range", 4, {3000, 3000, -3000, -2999}, WEFT_OK, 1, ""},
+    {"partial sums far out of range",
+     8,
+     {4000, 4000, 4000, 4000, -4000, -4000, -4000, -4000},
+     WEFT_OK,
+     0,
+     ""},
+    {"the maximum", 2, {4095, 0.999F}, WEFT_OK, 4095.999F, ""},
+    {"the minimum", 2, {-4095, -0.999F}, WEFT_OK, -4095.999F, ""},
+    {"a sum above the maximum",
+     3,
+     {3000, 0, 1096},
+     WEFT_NUMERIC,
+     0,
+     "step 7, parameter 5: a sum"},
+    {"a sum below the minimum",
+     3,
+     {-3000, 0, -1096},
+     WEFT_NUMERIC,
+     0,
+     "step 7, parameter 5: a sum"},
+    {"a sum far above the maximum",
+     6,
+     {4000, 4000, 4000, 4000, 384, 0},
+     WEFT_NUMERIC,
+     0,
+     "a sum"},
+    {"an input out of range",
+     3,
+     {1, 4096, 1},
+     WEFT_NUMERIC,
+     0,
+     "the gradient of rank 1 is out of range"},
+    {"a NaN", 2, {NAN, 1}, WEFT_NUMERIC, 0, "parameter 5: the gradient of rank 0"},
     {"infinite", 1, {-INFINITY}, WEFT_NUMERIC, 0, "parameter 5: the gradient of rank 0"},
 };
 
@@ -246,7 +271,7 @@ static enum weft_status add_limits(struct weft_comm *comm, void *arg, struct wef
     struct weft_sync *s = NULL;
     WEFT_TRY(weft_sync_new(comm, WEFT_SYNC_SUM, &s, err));
     enum weft_status st = weft_sync_register(s, 7, &id, &size, 1, err);
-    nap_ms(wf_random_below(a->timing, rank, 0, 4)); /* in any order */
+    pause_ms(wf_random_below(a->timing, rank, 0, 4)); /* in any order */
     if (st == WEFT_OK)
         st = weft_sync_push(s, 7, id, x, err);
     if (st == WEFT_OK)
@@ -265,25 +290,25 @@ static void test_limits(void **state)
             struct attempt a = {&limits[i], timing};
             struct weft_error err = {0};
             enum weft_status st = weft_comm_run_threads(limits[i].n, add_limits, &a, &err);
-            if (st != limits[i].status || strstr(err.msg, limits[i].said) == NULL)
+            if (st != limits[i].status || strstr(err.msg, limits[i].message) == NULL)
                 fail_msg("%s: %d, %s", limits[i].name, st, err.msg);
         }
 }
 
-/* -- what it costs ---------------------------------------------------------------------------- */
+/* -- cost -------------------------------------------------------------------------------------- */
 
-enum { COST_STEPS = 6, MOST_COST_PARAMS = 2048 };
+enum { COST_STEPS = 6, MAX_COST_PARAMS = 2048 };
 
 struct cost {
     uint32_t n_params;
     struct weft_sync_counts at[4][COST_STEPS]; /* after each step */
 };
 
-static enum weft_status spend(struct weft_comm *comm, void *arg, struct weft_error *err)
+static enum weft_status run_cost(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     struct cost *c = arg;
-    static uint32_t ids[MOST_COST_PARAMS];
-    static size_t ones[MOST_COST_PARAMS];
+    static uint32_t ids[MAX_COST_PARAMS];
+    static size_t ones[MAX_COST_PARAMS];
     uint32_t rank = weft_comm_rank(comm);
     struct weft_sync *s = NULL;
     if (rank == 0)
@@ -315,16 +340,16 @@ static enum weft_status spend(struct weft_comm *comm, void *arg, struct weft_err
     return st;
 }
 
-/* Work, not seconds: twice the parameters, twice the work, and at most a message for each piece
- * that must go out.  Memory is that of the largest step, not of all. */
+/* Counts work instead of seconds: twice the parameters take twice the work, and at most one message
+ * per piece that is sent.  Memory is that of the largest step, not of all steps. */
 static void test_cost(void **state)
 {
-    static struct cost c[2] = {{.n_params = 1024}, {.n_params = MOST_COST_PARAMS}};
+    static struct cost c[2] = {{.n_params = 1024}, {.n_params = MAX_COST_PARAMS}};
     struct weft_error err;
     double work[2];
     (void)state;
     for (int i = 0; i < 2; i++) {
-        if (weft_comm_run_threads(4, spend, &c[i], &err) != WEFT_OK)
+        if (weft_comm_run_threads(4, run_cost, &c[i], &err) != WEFT_OK)
             fail_msg("%s", err.msg);
         work[i] = 0;
         for (int r = 0; r < 4; r++) {
@@ -335,21 +360,21 @@ static void test_cost(void **state)
         }
         work[i] /= 4.0 * COST_STEPS * c[i].n_params;
         print_message(
-            "%u parameters: %.2f operations each a step, %.1f messages a step, %.1f MiB\n",
+            "%u parameters: %.2f operations each per step, %.1f messages per step, %.1f MiB\n",
             c[i].n_params, work[i], (double)c[i].at[0][COST_STEPS - 1].messages / COST_STEPS,
             (double)c[i].at[0][COST_STEPS - 1].memory / (1 << 20));
-        /* Look-ups: 1 to register, 3 for the peers' sets, 1 to push, 1 for what comes; 3 pieces
-         * out or 3 in; sums and results.  Longer chains in the table may add some. */
+        /* Look-ups: 1 to register, 3 for the peers' sets, 1 to push, 1 to receive; 3 pieces sent
+         * or 3 received; sums and results.  Longer chains in the table may add some. */
         assert_true(work[i] < 40);
     }
     assert_true(work[1] / work[0] < 1.25);
 }
 
-/* -- much of everything ----------------------------------------------------------------------- */
+/* -- large inputs ------------------------------------------------------------------------------ */
 
 enum { LARGE = 3000017, MANY = 70001 };
 
-/* More than may be on its way at once, with a rank that comes late to its reading. */
+/* Pushes more than may be in flight at once; one rank starts late. */
 static enum weft_status push_large(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     uint32_t rank = weft_comm_rank(comm), id = UINT32_MAX;
@@ -365,7 +390,7 @@ static enum weft_status push_large(struct weft_comm *comm, void *arg, struct wef
     if (st == WEFT_OK)
         st = weft_sync_register(s, 0, &id, &size, 1, err);
     if (rank == 1)
-        nap_ms(30);
+        pause_ms(30);
     if (st == WEFT_OK)
         st = weft_sync_push(s, 0, id, x, err);
     if (st == WEFT_OK)
@@ -378,7 +403,7 @@ static enum weft_status push_large(struct weft_comm *comm, void *arg, struct wef
     return st;
 }
 
-/* A set that is longer than a message.  Rank 0 has all, rank 1 every third. */
+/* Registers a set that is longer than a message.  Rank 0 has all parameters, rank 1 every third. */
 static enum weft_status register_many(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     uint32_t every = weft_comm_rank(comm) == 0 ? 1 : 3;
@@ -413,7 +438,7 @@ static enum weft_status register_many(struct weft_comm *comm, void *arg, struct 
     return st;
 }
 
-static void test_much(void **state)
+static void test_large(void **state)
 {
     struct weft_error err;
     (void)state;
@@ -429,7 +454,7 @@ int main(void)
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_much),
+        cmocka_unit_test(test_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
