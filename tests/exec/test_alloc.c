@@ -1,4 +1,4 @@
-/* Steps on four ranks allocate nothing: every way to ask for memory is counted. */
+/* Checks that steps on four ranks allocate nothing, by counting the calls of all allocators. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void check_steps(void **state)
         size_t before = counter_calls();
         if (tracer_run(&run, 1, &err) != WEFT_OK)
             fail_msg("%s", err.msg);
-        assert_true(counter_calls() > before); /* it counts */
+        assert_true(counter_calls() > before); /* the counter works */
         weft_schedule_free(s);
     }
 }

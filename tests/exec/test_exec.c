@@ -1,5 +1,5 @@
-/* Every schedule by name, run on threads with stages in exact arithmetic: the same numbers as one
- * after the other, and nothing lies in memory longer or shorter than it should. */
+/* Runs every built-in schedule on threads with stages in exact arithmetic.  The results equal those
+ * of sequential execution, and every buffer is kept exactly as long as planned. */
 #include "weft/exec.h"
 
 #include <setjmp.h>
@@ -13,18 +13,18 @@
 #include "tracer.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { EVERY = 4 }; /* of the cases, one in so many */
+enum { EVERY = 4 }; /* only every fourth case is run */
 #else
 enum { EVERY = 1 };
 #endif
 
 static const uint32_t micros[] = {1, 2, 3, 4, 6, 8};
 
-/* Takes the schedule. */
+/* Checks a schedule and takes ownership of it. */
 typedef void check_fn(struct tracer_batch *b, struct weft_schedule *s,
                       const struct weft_gen_params *params, const char *name, uint64_t number);
 
-/* All sizes that a schedule accepts; returns how many. */
+/* Calls check for every schedule and every size that it accepts.  Returns the number of schedules. */
 static size_t for_all(check_fn *check)
 {
     static struct tracer_batch batch;
@@ -33,7 +33,7 @@ static size_t for_all(check_fn *check)
     batch.n = 0;
     for (size_t g = 0; g < n_generators; g++) {
         size_t before = n;
-        bool chunks = all[g].flags & WEFT_GEN_USES_CHUNKS; /* else it has its own number */
+        bool chunks = all[g].flags & WEFT_GEN_USES_CHUNKS; /* otherwise the number is fixed */
         for (uint32_t i = 0; i < 4 * 3 * WEFT_LEN(micros); i++) {
             struct weft_gen_params params = {.ranks = 1 + i % 4,
                                              .chunks = chunks ? 1 + i / 4 % 3 : 0,
@@ -48,7 +48,7 @@ static size_t for_all(check_fn *check)
             else
                 weft_schedule_free(s);
         }
-        assert_true(n > before); /* every one accepts some */
+        assert_true(n > before); /* every schedule accepts some size */
     }
     tracer_batch_finish(&batch);
     return n;
@@ -95,8 +95,8 @@ static void test_generators(void **state)
 
 /* -- block residuals -------------------------------------------------------------------------- */
 
-/* A block and an activation have as many bytes, and all micros too: so the figures are made. */
-static void give_blocks(struct tracer_model *m, uint64_t number)
+/* Adds blocks to the model.  Blocks and activations have the same size, and so have all micros. */
+static void add_blocks(struct tracer_model *m, uint64_t number)
 {
     m->row_elements = 2 * (1 + number % 5);
     for (uint32_t i = 0; i < m->n_stages; i++)
@@ -115,7 +115,7 @@ static void check_blocks(struct tracer_batch *b, struct weft_schedule *s,
 {
     struct tracer_model model;
     tracer_model_init(&model, weft_schedule_placement(s), 1, number);
-    give_blocks(&model, number);
+    add_blocks(&model, number);
     for (int cache = WEFT_BLOCK_CACHE_OFF; cache <= WEFT_BLOCK_CACHE_FULL; cache++) {
         struct tracer_run run = {.model = &model,
                                  .steps = 2,
@@ -131,10 +131,10 @@ static void test_blocks(void **state)
     assert_true(for_all(check_blocks) > 500);
 }
 
-/* -- room for receives ------------------------------------------------------------------------ */
+/* -- receive buffers -------------------------------------------------------------------------- */
 
-/* Rank 1 comes late, after its first forward, and then has no room for micro 3 until rank 0 takes
- * gradients back: rank 0 must do so although it waits for micro 4. */
+/* Rank 1 is late, after its first forward, and then has no buffer for micro 3 until rank 0 receives
+ * gradients: rank 0 must receive them although it waits for micro 4. */
 static const char tight[] =
     "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0F3,0SEND_F3,1RECV_F4,1F4,1B4,1SEND_B4,1RECV_F5,1F5,"
     "1B5,1SEND_B5,0RECV_B0,0B0,0RECV_B1,0B1,0RECV_B2,0B2,0RECV_B3,0B3\n"
@@ -166,9 +166,9 @@ static void test_tight(void **state)
     weft_schedule_free(s);
 }
 
-/* -- what is refused -------------------------------------------------------------------------- */
+/* -- slots and invalid setups ----------------------------------------------------------------- */
 
-/* The middle stage keeps nothing: its slots are told apart all the same. */
+/* The middle stage stores nothing; its slots still have different offsets. */
 static void test_empty_slots(void **state)
 {
     struct weft_gen_params params = {.ranks = 1, .micros = 4, .chunks = 3};
@@ -201,7 +201,7 @@ static enum weft_status never(void *self, const struct weft_stage_call *call,
 {
     (void)self;
     (void)call;
-    return WEFT_FAIL(err, WEFT_INTERNAL, "it was called");
+    return WEFT_FAIL(err, WEFT_INTERNAL, "the stage was called");
 }
 
 static void test_setup(void **state)
@@ -211,7 +211,7 @@ static void test_setup(void **state)
     static const struct {
         struct weft_stage stages[2];
         enum weft_status status;
-        const char *said;
+        const char *message;
     } cases[] = {
         {{{&whole, NULL, 0, 8}, {&whole, NULL, 8, 0}}, WEFT_OK, ""},
         {{{&whole, NULL, 0, 8}, {&whole, NULL, 16, 0}},
@@ -238,7 +238,7 @@ static void test_setup(void **state)
         struct weft_exec *e = NULL;
         struct weft_exec_setup setup = {.program = p, .stages = cases[i].stages, .rows = rows};
         enum weft_status st = weft_exec_new(&setup, &e, &err);
-        if (st != cases[i].status || strstr(err.msg, cases[i].said) == NULL)
+        if (st != cases[i].status || strstr(err.msg, cases[i].message) == NULL)
             fail_msg("case %zu: status %d: %s", i, st, err.msg);
         weft_exec_free(e);
     }

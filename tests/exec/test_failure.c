@@ -1,5 +1,5 @@
-/* Stages that fail, and one that takes too long: every rank ends or goes on, as it should, with the
- * error that names the place, and nothing is read that was freed. */
+/* Checks stages that fail and a stage that takes too long: every rank ends or continues as specified,
+ * with an error that names the action, and no freed memory is read. */
 #include "weft/exec.h"
 
 #include <setjmp.h>
@@ -38,10 +38,10 @@ struct case_ {
     struct weft_schedule *schedule; /* owned */
     struct tracer_model model;
     struct tracer_run run;
-    uint32_t rank; /* where it happens */
+    uint32_t rank; /* the rank that fails */
 };
 
-/* A call of a random one of the schedules. */
+/* Chooses a random schedule, and the call that fails. */
 static void make_case(struct case_ *c, struct dice *d)
 {
     size_t i = dice_below(d, WEFT_LEN(schedules));
@@ -79,8 +79,8 @@ static void make_case(struct case_ *c, struct dice *d)
              weft_act_name(a.kind), a.micro);
 }
 
-/* A number that is not finite, data that cannot be read: the step is lost, the next one works. */
-static void test_goes_on(void **state)
+/* After a non-finite value or a data error the step is lost, and the next step works. */
+static void test_continues(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < N_CASES; i++) {
@@ -106,7 +106,7 @@ static void test_goes_on(void **state)
     }
 }
 
-/* Anything else ends all ranks, but for those that had done all their steps before. */
+/* Any other failure ends all ranks, except those that have finished all their steps. */
 static void test_ends(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void test_ends(void **state)
         for (uint32_t r = 0; r < weft_schedule_placement(c.schedule)->n_ranks; r++) {
             if (r != c.rank && c.run.status[r] == WEFT_OK && c.run.steps_done[r] == 3)
                 continue;
-            /* Who waits for nothing of this step any more is in the next one. */
+            /* A rank that needs nothing more of this step may have started the next one. */
             if (c.run.status[r] != WEFT_INTERNAL || c.run.steps_done[r] > event->step + 1)
                 fail_msg("%s: rank %u: %s", c.run.label, r, c.run.err[r].msg);
         }
@@ -133,7 +133,7 @@ static void test_ends(void **state)
     }
 }
 
-/* A call that takes longer than the timeout: all ranks name its rank and what it was at. */
+/* If a call takes longer than the time-out, all ranks name its rank and its action. */
 static void test_sleeps(void **state)
 {
     (void)state;
@@ -171,19 +171,19 @@ static void test_sleeps(void **state)
     }
 }
 
-/* A rank that could not be opened: nobody waits for it. */
+/* No rank waits for a rank that could not be opened. */
 static void test_missing(void **state)
 {
     struct wf_inproc *group = NULL;
     struct weft_comm *comm = NULL;
     struct weft_error err = {.msg = ""}, missing;
-    uint64_t room = 0;
+    uint64_t value = 0;
     (void)state;
     (void)WEFT_FAIL(&missing, WEFT_NOMEM, "no memory for rank 1");
     assert_int_equal(wf_inproc_new(3, &group, &err), WEFT_OK);
     assert_int_equal(wf_inproc_open(group, 0, &comm, &err), WEFT_OK);
     wf_inproc_cancel(group, 2, &missing);
-    struct weft_message in = {.peer = 1, .bytes = sizeof room, .data = &room};
+    struct weft_message in = {.peer = 1, .bytes = sizeof value, .data = &value};
     assert_int_equal(weft_comm_post(comm, &in, &err), WEFT_OK);
     assert_int_equal(weft_comm_wait(comm, &in, &err), WEFT_NOMEM);
     assert_string_equal(err.msg, missing.msg);
@@ -194,7 +194,7 @@ static void test_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goes_on),
+        cmocka_unit_test(test_continues),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_sleeps),
         cmocka_unit_test(test_missing),

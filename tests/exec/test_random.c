@@ -1,5 +1,5 @@
-/* A great many random schedules that are right, with calls that take random times: the same numbers
- * as one after the other, whether messages are handed over or copied. */
+/* Runs many random valid schedules with calls of random duration.  The results equal those of
+ * sequential execution, whether messages are passed by reference or copied. */
 #include "weft/exec.h"
 
 #include <setjmp.h>
@@ -20,10 +20,10 @@ enum { N_CASES = 2000 };
 #endif
 
 struct tally {
-    size_t n, refused, lowered, pytorch, two_way, paired, blocks, copying;
+    size_t n, rejected, lowered, pytorch, two_way, paired, blocks, copying;
 };
 
-/* With messages in an order of its own, or without any. */
+/* Returns a random schedule, with messages in a random order or without messages. */
 static struct weft_schedule *random_schedule(struct dice *d, struct tally *tally)
 {
     static struct table t;
@@ -44,7 +44,8 @@ static struct weft_schedule *random_schedule(struct dice *d, struct tally *tally
     return s;
 }
 
-/* As PyTorch does it; what deadlocks that way is refused, and runs as it is. */
+/* Adds messages to half of the schedules as PyTorch does.  A schedule that would deadlock that way is
+ * rejected and runs unchanged. */
 static struct weft_schedule *lower(struct weft_schedule *s, struct dice *d, struct tally *tally)
 {
     struct weft_schedule *lowered = NULL;
@@ -55,7 +56,7 @@ static struct weft_schedule *lower(struct weft_schedule *s, struct dice *d, stru
     if (!dice_once_in(d, 2))
         return s;
     if (weft_schedule_lower(s, WEFT_LOWERING_PYTORCH, &lowered, NULL) != WEFT_OK) {
-        tally->refused++;
+        tally->rejected++;
         return s;
     }
     tally->pytorch++;
@@ -110,9 +111,9 @@ static void check_random(void **state)
         add_case(&batch, i, &tally);
     tracer_batch_finish(&batch);
     print_message(
-        "%zu runs: with messages %zu, lowered PyTorch's way %zu (refused %zu), two-way "
+        "%zu runs: with messages %zu, lowered like PyTorch %zu (rejected %zu), two-way "
         "%zu, with pairs %zu, with blocks %zu, copying %zu\n",
-        tally.n, tally.lowered, tally.pytorch, tally.refused, tally.two_way, tally.paired,
+        tally.n, tally.lowered, tally.pytorch, tally.rejected, tally.two_way, tally.paired,
         tally.blocks, tally.copying);
     assert_int_equal(batch.n_run, N_CASES);
     assert_true(tally.lowered > N_CASES / 4);
