@@ -1,4 +1,4 @@
-/* The choice of a layout from made-up times: who wins is known by reasoning. */
+/* Checks the choice of a layout from invented times, for which the best layout is known. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,9 +13,9 @@
 #include "training/layout/auto.h"
 #include "training/layout/topology.h"
 
-/* One layer's forward is 1 s with one thread, its backward 1 + 1 s. */
+/* The forward of a layer takes 1 s with one thread, its backward 1 + 1 s. */
 enum scaling {
-    PERFECT, /* n threads need an n-th of the time */
+    PERFECT, /* n threads take 1/n of the time */
     NONE,    /* threads do not help */
 };
 
@@ -25,7 +25,7 @@ struct auto_case {
     uint32_t cores, ranks, ranks_per_host;
     enum scaling scaling;
     double hop, sum;
-    /* 0: not looked at */
+    /* 0: not checked */
     uint32_t pp, dp, threads;
     const char *schedule;
     double seconds;
@@ -33,38 +33,37 @@ struct auto_case {
 
 static const struct auto_case cases[] = {
     /* 4 micros of 4 layers of 3 s, on 4 cores. */
-    {"threads that scale need no ranks", "parallel.micros=4", .cores = 4, .scaling = PERFECT,
-     .pp = 1, .dp = 1, .threads = 4, .seconds = 4 * 4 * 3 / 4.0},
-    {"threads that do not: replicas have no bubble", "parallel.micros=4", .cores = 4,
-     .scaling = NONE, .pp = 1, .dp = 4, .threads = 1, .seconds = 4 * 3},
-    {"sums that take long: a pipeline", "parallel.micros=16", .cores = 4, .scaling = NONE,
+    {"one rank if threads scale", "parallel.micros=4", .cores = 4, .scaling = PERFECT, .pp = 1,
+     .dp = 1, .threads = 4, .seconds = 4 * 4 * 3 / 4.0},
+    {"replicas if threads do not scale", "parallel.micros=4", .cores = 4, .scaling = NONE,
+     .pp = 1, .dp = 4, .threads = 1, .seconds = 4 * 3},
+    {"a pipeline if reductions are slow", "parallel.micros=16", .cores = 4, .scaling = NONE,
      .sum = 1, .pp = 4, .dp = 1, .threads = 1},
-    {"messages that take long: one rank", "parallel.micros=4", .cores = 4, .scaling = NONE,
+    {"one rank if messages are slow", "parallel.micros=4", .cores = 4, .scaling = NONE,
      .hop = 1e4, .pp = 1, .dp = 1, .seconds = 4 * 4 * 3},
-    {"one micro can only be cut by threads", "parallel.micros=1", .cores = 4,
-     .scaling = PERFECT, .pp = 1, .dp = 1, .threads = 4, .seconds = 4 * 3 / 4.0},
+    {"threads if there is one micro-batch", "parallel.micros=1", .cores = 4, .scaling = PERFECT,
+     .pp = 1, .dp = 1, .threads = 4, .seconds = 4 * 3 / 4.0},
     /* (M + P - 1) (F + B), F + B = 2 layers of 3 s. */
-    {"a pipeline's time is the textbook's",
+    {"the time of a pipeline matches the formula",
      "parallel.micros=8 parallel.pp=2 parallel.dp=1 parallel.schedule=1f1b "
      "parallel.threads=1 parallel.partition=even",
      .cores = 2, .scaling = NONE, .pp = 2, .dp = 1, .threads = 1, .schedule = "1f1b",
      .seconds = (8 + 2 - 1) * 2 * 3},
-    {"pp that is given stays", "parallel.micros=4 parallel.pp=2", .cores = 4,
-     .scaling = PERFECT, .pp = 2},
-    {"pp 1 that is given stays, too", "parallel.micros=16 parallel.pp=1", .cores = 4,
-     .scaling = NONE, .sum = 1, .pp = 1},
-    {"dp that is given stays", "parallel.micros=4 parallel.dp=2", .cores = 4,
-     .scaling = PERFECT, .dp = 2},
-    {"a schedule that is given stays",
-     "parallel.micros=16 parallel.dp=1 parallel.schedule=gpipe", .cores = 2, .scaling = NONE,
-     .pp = 2, .dp = 1, .schedule = "gpipe"},
-    {"threads that are given stay", "parallel.micros=4 parallel.threads=2", .cores = 4,
+    {"a given pp is kept", "parallel.micros=4 parallel.pp=2", .cores = 4, .scaling = PERFECT,
+     .pp = 2},
+    {"a given pp of 1 is kept", "parallel.micros=16 parallel.pp=1", .cores = 4, .scaling = NONE,
+     .sum = 1, .pp = 1},
+    {"a given dp is kept", "parallel.micros=4 parallel.dp=2", .cores = 4, .scaling = PERFECT,
+     .dp = 2},
+    {"a given schedule is kept", "parallel.micros=16 parallel.dp=1 parallel.schedule=gpipe",
+     .cores = 2, .scaling = NONE, .pp = 2, .dp = 1, .schedule = "gpipe"},
+    {"a given number of threads is kept", "parallel.micros=4 parallel.threads=2", .cores = 4,
      .scaling = PERFECT, .threads = 2},
-    {"more ranks than cores take turns", "parallel.micros=4 parallel.pp=1 parallel.dp=4",
+    {"more ranks than cores share the cores", "parallel.micros=4 parallel.pp=1 parallel.dp=4",
      .cores = 2, .scaling = PERFECT, .pp = 1, .dp = 4, .threads = 1, .seconds = 2 * 4 * 3},
     {"all ranks of MPI are used", "parallel.micros=4", .cores = 4, .ranks = 4,
      .scaling = PERFECT, .pp = 1, .dp = 4, .threads = 1},
-    {"replicas need a micro each", "parallel.micros=1", .cores = 3, .ranks = 3,
+    {"each replica needs a micro-batch", "parallel.micros=1", .cores = 3, .ranks = 3,
      .scaling = PERFECT, .pp = 3, .dp = 1, .threads = 1},
 };
 
@@ -125,7 +124,7 @@ static enum weft_status rank_case(const struct auto_case *c, size_t bytes,
                     s.parallel.given.threads ? s.parallel.threads : 0, c->scaling, c->sum);
     assert_int_equal(wf_train_settings_model(&s, &model, NULL), WEFT_OK);
     enum weft_status st = wf_auto_choose(&s, &model, &machine, out, err);
-    /* Names of schedules are the settings' where they are given: they go with them. */
+    /* A given schedule's name belongs to the settings, which are freed below. */
     for (size_t i = 0; st == WEFT_OK && i < out->n; i++) {
         const struct weft_generator *g = weft_generator_find(out->at[i].schedule);
         out->at[i].schedule = g == NULL ? "" : g->name;
@@ -174,7 +173,8 @@ static const struct wf_auto_candidate *find(const struct wf_auto_candidates *l, 
     return NULL;
 }
 
-/* Two hosts, one rank each: replicas hold the whole model, which a host has no room for. */
+/* On two hosts with one rank each, replicas need the memory for the whole model, which exceeds the
+ * limit. */
 static void check_memory(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void check_memory(void **state)
     assert_null(list.at);
 }
 
-/* What a layout takes is what the layout says that it takes. */
+/* The bytes of a candidate equal those of its topology. */
 static void check_bytes(void **state)
 {
     (void)state;
@@ -211,24 +211,24 @@ static void check_bytes(void **state)
     struct wf_train_settings s;
     struct weft_model model;
     struct wf_topology l;
-    size_t most = 0, total = 0, bytes;
+    size_t max = 0, total = 0, bytes;
     assert_int_equal(rank_case(&c, 0, &list, NULL), WEFT_OK);
     make_settings(&s, c.settings);
     assert_int_equal(wf_train_settings_model(&s, &model, NULL), WEFT_OK);
     assert_int_equal(wf_topology_init(&l, &s, &model, NULL), WEFT_OK);
     for (uint32_t r = 0; r < 4; r++) {
         assert_int_equal(wf_topology_rank_bytes(&l, r, false, &bytes, NULL), WEFT_OK);
-        most = wf_size_max(most, bytes);
+        max = wf_size_max(max, bytes);
         total += bytes;
     }
-    assert_int_equal(list.at[0].rank_bytes, most);
+    assert_int_equal(list.at[0].rank_bytes, max);
     assert_int_equal(list.at[0].total_bytes, total);
     wf_topology_release(&l);
     wf_settings_release(wf_train_setting_list(), &s);
     wf_auto_candidates_release(&list);
 }
 
-/* 4 layers: 8 ranks cannot be one pipeline, and 2 micros cannot be 8 replicas, nor 4. */
+/* With 4 layers, 8 ranks cannot form one pipeline; with 1 micro-batch, they cannot be replicas. */
 static void check_impossible(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ static void check_impossible(void **state)
     assert_non_null(strstr(err.msg, "parallel.dp 8 is greater than parallel.micros (1 micro"));
 }
 
-/* The fewest micros with which anything runs; none where they are not what is missing. */
+/* Reports the minimum number of micros that can run, or 0 if more micros do not help. */
 static void check_more_micros(void **state)
 {
     (void)state;
@@ -268,7 +268,7 @@ static void check_more_micros(void **state)
     }
 }
 
-/* No more stages than layers, no more replicas than micros, among all that were timed. */
+/* No candidate has more stages than layers or more replicas than micros. */
 static void check_limits(void **state)
 {
     (void)state;
@@ -323,7 +323,7 @@ static void check_thread_counts(void **state)
     assert_true(wf_auto_thread_counts(4096, 1, 0, got) <= WF_AUTO_MAX_PROFILES);
 }
 
-/* Every figure is there and can be, for each family; bits of training are elsewhere. */
+/* Checks that every measured time is plausible. */
 static enum weft_status measure(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     const struct wf_auto_probe *probe = arg;
@@ -362,7 +362,8 @@ static void check_measure(void **state)
     }
 }
 
-/* A micro of 16 x 1024 tokens is measured in small: its layer's linear part grows with the tokens. */
+/* A micro-batch of 16 x 1024 tokens is measured at a smaller size; the linear part of a layer scales
+ * with the number of tokens. */
 static void check_scale(void **state)
 {
     (void)state;
@@ -383,7 +384,7 @@ static void check_scale(void **state)
     wf_settings_release(wf_train_setting_list(), &s);
 }
 
-/* What a file or a flag says is given, be it the default; what is the default alone is not. */
+/* A setting in a file or a flag is given, even if it equals the default. */
 static void check_given(void **state)
 {
     (void)state;

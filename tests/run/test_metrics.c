@@ -1,4 +1,5 @@
-/* metrics.jsonl: every line is JSON, numbers read back as they were, files are appended to. */
+/* Checks metrics.jsonl: every line is JSON, numbers are read back unchanged, and existing files are
+ * appended to. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +64,7 @@ static void check_log(void **state)
         struct wf_metrics_log *log = NULL;
         assert_int_equal(wf_metrics_log_new(path, &log, NULL), WEFT_OK);
         assert_int_equal(wf_metrics_log_add(log, &records[i], NULL), WEFT_OK);
-        /* Flushed: others see it before it is closed. */
+        /* Lines are flushed: other processes see them before the file is closed. */
         FILE *in = fopen(path, "r");
         assert_non_null(in);
         for (int k = 0; k <= i; k++)

@@ -1,4 +1,4 @@
-/* plan.json: read back as it was written; whatever is changed in it is refused or read as such. */
+/* Checks that plan.json is read back as it was written, and that invalid changes are rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,8 +43,8 @@ static void check_read(void **state)
     (void)state;
 }
 
-/* Written and read and written again: the same bytes, and the bytes above but for the order. */
-static void check_round(void **state)
+/* Writing, reading and writing again gives the same bytes. */
+static void check_round_trip(void **state)
 {
     struct folder f = folder_new();
     struct wf_planfile p, again;
@@ -55,7 +55,7 @@ static void check_round(void **state)
     assert_int_equal(wf_planfile_write(folder_in(&f, "b"), &again, NULL), WEFT_OK);
     FILE *a = fopen(folder_in(&f, "a"), "rb"), *b = fopen(folder_in(&f, "b"), "rb");
     size_t n = fread(first, 1, sizeof first, a);
-    assert_int_equal(n, strlen(good) + 1); /* and a line's end */
+    assert_int_equal(n, strlen(good) + 1); /* and a newline */
     assert_int_equal(fread(second, 1, sizeof second, b), n);
     assert_memory_equal(first, second, n);
     fclose(a);
@@ -67,8 +67,8 @@ static void check_round(void **state)
 }
 
 static const struct {
-    const char *from, *to, *names; /* what is changed, and what the error then names */
-} wrongs[] = {
+    const char *from, *to, *error; /* the change, and part of the expected error */
+} changes[] = {
     {"weft plan", "weft flan", "format"},
     {"\"version\":1", "\"version\":2", "version"},
     {"\"version\":1", "\"version\":1.0", "version"},
@@ -90,26 +90,26 @@ static const struct {
     {"]}", "", "not valid JSON"},
 };
 
-static void check_wrong(void **state)
+static void check_errors(void **state)
 {
-    for (size_t i = 0; i < WEFT_LEN(wrongs); i++) {
+    for (size_t i = 0; i < WEFT_LEN(changes); i++) {
         char text[2000];
-        const char *at = strstr(good, wrongs[i].from);
+        const char *at = strstr(good, changes[i].from);
         struct wf_planfile p;
         struct weft_error err = {.msg = ""};
         assert_non_null(at);
-        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, wrongs[i].to,
-                 at + strlen(wrongs[i].from));
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, changes[i].to,
+                 at + strlen(changes[i].from));
         assert_int_equal(wf_planfile_parse(text, strlen(text), "x", &p, &err), WEFT_DATA);
-        assert_non_null(strstr(err.msg, wrongs[i].names));
+        assert_non_null(strstr(err.msg, changes[i].error));
     }
     struct wf_planfile p;
     assert_int_equal(wf_planfile_read("/nowhere/plan.json", &p, NULL), WEFT_DATA);
     (void)state;
 }
 
-/* Every prefix is refused: none is a plan. */
-static void check_cut(void **state)
+/* Every proper prefix is rejected. */
+static void check_prefixes(void **state)
 {
     struct wf_planfile p;
     for (size_t n = 0; n < strlen(good); n++)
@@ -120,7 +120,7 @@ static void check_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_read), cmocka_unit_test(check_round),
-        cmocka_unit_test(check_wrong), cmocka_unit_test(check_cut)};
+        cmocka_unit_test(check_read), cmocka_unit_test(check_round_trip),
+        cmocka_unit_test(check_errors), cmocka_unit_test(check_prefixes)};
     return cmocka_run_group_tests_name("planfile", tests, NULL, NULL) != 0;
 }

@@ -1,4 +1,4 @@
-/* TensorBoard's event files, byte by byte, against records written down beforehand. */
+/* Compares TensorBoard event files byte by byte with known records. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +66,7 @@ static uint64_t little(const unsigned char *at, int n)
     return value;
 }
 
-/* A reader of records alone, by the format's words. */
+/* Reads a record, independently of the writer. */
 static size_t count_records(const unsigned char *at, size_t len)
 {
     size_t n = 0, i = 0;
@@ -85,7 +85,7 @@ static size_t count_records(const unsigned char *at, size_t len)
     return n;
 }
 
-static size_t read_only_file(const struct folder *f, unsigned char *out, size_t room)
+static size_t read_only_file(const struct folder *f, unsigned char *out, size_t capacity)
 {
     DIR *dir = opendir(f->path);
     size_t len = 0, n = 0;
@@ -95,7 +95,7 @@ static size_t read_only_file(const struct folder *f, unsigned char *out, size_t 
         assert_true(strncmp(entry->d_name, "events.out.tfevents.", 20) == 0);
         FILE *in = fopen(folder_in(f, entry->d_name), "rb");
         assert_non_null(in);
-        len = fread(out, 1, room, in);
+        len = fread(out, 1, capacity, in);
         fclose(in);
         n++;
     }
@@ -132,7 +132,7 @@ static void check_file(void **state)
     (void)state;
 }
 
-/* Tags of any length stay within a record. */
+/* A tag of any length fits into a record. */
 static void check_long_tag(void **state)
 {
     char tag[1000], *bytes = NULL;

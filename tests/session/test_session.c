@@ -1,4 +1,4 @@
-/* Runs sessions of two ranks, and checks the events and when they come. */
+/* Runs sessions of two ranks and checks their events and the steps at which these occur. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ struct event {
     char text[200];
 };
 
-/* What a session reported. */
+/* The events of a session. */
 struct log {
     struct event at[MAX_EVENTS];
     size_t n;
@@ -128,7 +128,7 @@ static bool exists(const struct fixture *f, const char *name)
     return stat(path, &info) == 0;
 }
 
-/* Evaluations, samples and checkpoints come at multiples of their settings and at the end. */
+/* Evaluations, samples and checkpoints occur at multiples of their settings and at the end. */
 static void check_cadence(void **state)
 {
     struct fixture *f = *state;
@@ -218,7 +218,7 @@ static void check_warning(void **state)
     assert_int_equal(count(&f->log, WF_SESSION_REPORT), 0);
 }
 
-/* Settings that do not fit how the process was started are refused before anything is made. */
+/* Settings that do not match the launcher are rejected before any file is created. */
 static void check_prepare(void **state)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
-/* The settings of a training run: the table, precedence, what must hold together, and that the
- * printed file reads back. */
+/* Checks the settings of a training run: the table, precedence, consistency between settings, and
+ * that printed settings are read back unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static void assert_has(const char *have, const char *want)
 
 /* -- the table ------------------------------------------------------------------------------ */
 
-/* As the design lists them. */
+/* All keys, by section. */
 static const char *const keys[] = {
     "model: dir spec arch layers dim heads kv_heads ffn vocab ctx tied residual_block_layers seed",
     "data: train val tokenizer seq batch shuffle",
@@ -53,7 +53,7 @@ static void check_keys(void **state)
     assert_int_equal(n, list.n);
 }
 
-/* The rows of a section stand together, names are there once and are not too long for help. */
+/* The rows of a section are adjacent; names are unique and short enough for the help text. */
 static void check_rows(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void check_defaults(void **state)
     wf_settings_release(wf_train_setting_list(), &s);
 }
 
-/* The words of every choice, in the order of its enumeration. */
+/* The values of every choice are in the order of its enumeration. */
 static void check_choices(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void check_choices(void **state)
     wf_settings_release(wf_train_setting_list(), &s);
 }
 
-/* -- what must hold together ---------------------------------------------------------------- */
+/* -- consistency ---------------------------------------------------------------------------- */
 
 #define MODEL "model: {spec: d6}\n"
 #define DATA "data: {train: x}\n"
@@ -144,10 +144,10 @@ static void check_choices(void **state)
     "model: {arch: gpt2, layers: 2, dim: 48, heads: 3, vocab: 128, ctx: 64}\ndata: {train: x}\n"
 
 static struct check_case {
-    const char *name, *file, *flag, *error; /* NULL: it holds */
+    const char *name, *file, *flag, *error; /* NULL: accepted */
 } checks[] = {
-    {"the least there is", MODEL DATA, NULL, NULL},
-    {"a shape by its sizes", TINY, NULL, NULL},
+    {"minimal settings", MODEL DATA, NULL, NULL},
+    {"a model given by its sizes", TINY, NULL, NULL},
     {"a directory", "model: {dir: d}\n" DATA, NULL, NULL},
     {"a spec with other sizes", MODEL DATA, "--model.layers=3", NULL},
     {"as many micros as sequences", MODEL DATA, "--parallel.micros=8", NULL},
@@ -167,18 +167,18 @@ static struct check_case {
     {"a family without sizes", DATA, "--model.arch=gpt2",
      "model.layers is required with model.arch"},
     {"llama without ffn", TINY, "--model.arch=llama", "model.ffn is required"},
-    {"heads that do not divide", TINY, "--model.heads=5", "heads"},
+    {"heads that do not divide the dimension", TINY, "--model.heads=5", "heads"},
     {"no data", MODEL, NULL, "no training data is specified; set data.train"},
     {"more micros than sequences", MODEL DATA, "--parallel.micros=9",
      "parallel.micros 9 is greater than data.batch (8 sequences)"},
-    {"a rate that rises", MODEL DATA, "--optim.min_lr=1",
+    {"min_lr above lr", MODEL DATA, "--optim.min_lr=1",
      "optim.min_lr 1 is greater than optim.lr"},
-    {"a constant rate with an end", MODEL DATA "optim: {min_lr: 1e-5}\n",
+    {"a constant rate with min_lr", MODEL DATA "optim: {min_lr: 1e-5}\n",
      "--optim.curve=constant", "has no effect with optim.curve constant"},
 
     {"evaluation without data", MODEL DATA, "--eval.every=5",
      "eval.every is 5, but there is no evaluation data; set data.val"},
-    {"checkpoints without a place", MODEL DATA, "--checkpoint.every=5",
+    {"checkpoints without a run directory", MODEL DATA, "--checkpoint.every=5",
      "checkpoint.every is 5, but there is no run directory; set log.dir"},
 };
 
@@ -193,23 +193,23 @@ static enum weft_status merge(const char *file, const char *flag, struct wf_trai
     return st;
 }
 
-static void check_together(void **state)
+static void check_consistency(void **state)
 {
     const struct check_case *c = *state;
     struct wf_train_settings s;
     struct weft_error err = {.msg = ""};
     if (merge(c->file, c->flag, &s, &err) != WEFT_OK)
-        fail_msg("not even read: %s", err.msg);
+        fail_msg("cannot be parsed: %s", err.msg);
     enum weft_status st = wf_train_settings_check(&s, &err);
     if (c->error == NULL && st != WEFT_OK)
-        fail_msg("refused: %s", err.msg);
+        fail_msg("rejected: %s", err.msg);
     assert_int_equal(st, c->error == NULL ? WEFT_OK : WEFT_USAGE);
     if (c->error != NULL)
         assert_has(err.msg, c->error);
     wf_settings_release(wf_train_setting_list(), &s);
 }
 
-/* A flag wins over the file, the file over the default. */
+/* A flag overrides the file, and the file overrides the default. */
 static void check_precedence(void **state)
 {
     (void)state;
@@ -234,10 +234,10 @@ static struct model_case {
 } models[] = {
     {"a spec", "model: {spec: d6}\n",
      SHAPE(WEFT_ARCH_GPT2, 6, 384, 6, 6, 1536, 50257, 1024, true, 1e-5F, 0, 10000)},
-    {"a spec, changed",
+    {"a spec with changes",
      "model: {spec: d6, layers: 2, heads: 3, vocab: 96, ctx: 64, tied: false}\n",
      SHAPE(WEFT_ARCH_GPT2, 2, 384, 3, 3, 1536, 96, 64, false, 1e-5F, 0, 10000)},
-    {"grouped queries stay as they are", "model: {spec: llama3-8b, layers: 1}\n",
+    {"a spec keeps its kv_heads", "model: {spec: llama3-8b, layers: 1}\n",
      SHAPE(WEFT_ARCH_LLAMA, 1, 4096, 32, 8, 14336, 128256, 8192, false, 1e-5F, 0, 500000)},
     {"gpt2 by sizes", TINY,
      SHAPE(WEFT_ARCH_GPT2, 2, 48, 3, 3, 192, 128, 64, true, 1e-5F, 0, 10000)},
@@ -259,7 +259,7 @@ static void check_model(void **state)
     struct weft_error err = {.msg = ""};
     assert_int_equal(merge(c->file, NULL, &s, NULL), WEFT_OK);
     if (wf_train_settings_model(&s, &m, &err) != WEFT_OK)
-        fail_msg("refused: %s", err.msg);
+        fail_msg("rejected: %s", err.msg);
     assert_int_equal(m.arch, c->want.arch);
     assert_int_equal(m.layers, c->want.layers);
     assert_int_equal(m.dim, c->want.dim);
@@ -291,25 +291,25 @@ static void check_curve(void **state)
 
 /* -- printed and read back ------------------------------------------------------------------ */
 
-/* Values other than the defaults for every key, as the table allows them. */
-static void other_value(const struct wf_setting *row, char *out, size_t room)
+/* Writes a valid value of a setting that differs from its default. */
+static void other_value(const struct wf_setting *row, char *out, size_t size)
 {
     switch (row->type) {
     case WF_SETTING_COUNT:
     case WF_SETTING_LONG:
-        snprintf(out, room, "%.0f", row->max);
+        snprintf(out, size, "%.0f", row->max);
         break;
     case WF_SETTING_REAL:
-        snprintf(out, room, "%.17g", row->min + (row->max - row->min) / 3);
+        snprintf(out, size, "%.17g", row->min + (row->max - row->min) / 3);
         break;
     case WF_SETTING_SWITCH:
-        snprintf(out, room, "%s", strcmp(row->fallback, "true") == 0 ? "false" : "true");
+        snprintf(out, size, "%s", strcmp(row->fallback, "true") == 0 ? "false" : "true");
         break;
     case WF_SETTING_CHOICE:
-        snprintf(out, room, "%s", strrchr(row->choices, '|') + 1);
+        snprintf(out, size, "%s", strrchr(row->choices, '|') + 1);
         break;
     case WF_SETTING_STRING:
-        snprintf(out, room, "%s of \"all\"", row->key);
+        snprintf(out, size, "%s of \"all\"", row->key);
         break;
     }
 }
@@ -329,11 +329,11 @@ static void check_round_trip(void **state)
             other_value(&list.at[i], value, sizeof value);
             snprintf(name, sizeof name, "%s.%s", list.at[i].section, list.at[i].key);
             if (wf_settings_set(list, name, value, &s, &err) != WEFT_OK)
-                fail_msg("refused: %s", err.msg);
+                fail_msg("rejected: %s", err.msg);
         }
         wf_settings_print(list, &s, &first);
         if (wf_settings_parse(list, first.at, first.len, "f", &back, &err) != WEFT_OK)
-            fail_msg("refused: %s", err.msg);
+            fail_msg("rejected: %s", err.msg);
         wf_settings_print(list, &back, &second);
         assert_string_equal(first.at, second.at);
         for (size_t i = 0; i < list.n; i++)
@@ -386,7 +386,7 @@ int main(void)
         tests[n++] = single[i];
     for (size_t i = 0; i < WEFT_LEN(checks); i++)
         tests[n++] =
-            (struct CMUnitTest){checks[i].name, check_together, NULL, NULL, &checks[i]};
+            (struct CMUnitTest){checks[i].name, check_consistency, NULL, NULL, &checks[i]};
     for (size_t i = 0; i < WEFT_LEN(models); i++)
         tests[n++] = (struct CMUnitTest){models[i].name, check_model, NULL, NULL, &models[i]};
     return cmocka_run_group_tests_name("train settings", tests, NULL, NULL) != 0;

@@ -1,5 +1,5 @@
-/* Training under MPI: a step allocates nothing, and memory is as planned.  Each rank is a process;
- * test_mpi.sh starts four.  tests/trainer/test_ranks.c checks the same on threads.
+/* Checks training under MPI: a step allocates nothing, and memory is as planned.  Each rank is a
+ * process; test_mpi.sh starts four.  tests/trainer/test_ranks.c checks the same on threads.
  *
  * MPI itself allocates memory, so only calls from weft's code are counted, by return address. */
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* The reference runs under tests/data/train as settings, which are read from their run.json. */
+/* Reads the settings of the reference runs under tests/data/train from their run.json. */
 #ifndef TESTS_TRAINER_RUNS_H
 #define TESTS_TRAINER_RUNS_H
 

@@ -1,4 +1,4 @@
-/* Steps after the first one allocate nothing; all allocation functions are counted. */
+/* Checks that steps after the first one allocate nothing, by counting all allocation functions. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

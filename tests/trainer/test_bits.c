@@ -1,5 +1,5 @@
-/* Losses, norms and weights have the same bits for every number of threads, order of micros, split
- * of the backward pass and recomputation.  A step that fails changes nothing. */
+/* Checks that losses, norms and weights have the same bits for every number of threads, order of
+ * micros, split of the backward pass and recomputation, and that a failed step changes nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,7 +120,7 @@ static uint64_t hash_variant(const char *run, const char *micros, const struct v
     return h;
 }
 
-/* Recomputation does not change a bit either, so each precision has one hash. */
+/* Recomputation does not change any bit, so each precision has one hash. */
 static void check_orders(void **state)
 {
     const char *run = *state;
@@ -175,7 +175,7 @@ static void check_step_fails(struct wf_trainer *t, enum weft_status want, const 
     }
 }
 
-/* Settings of gpt2-tiny with `n` generated tokens; token `odd` is outside the vocabulary. */
+/* Initializes settings of gpt2-tiny with `n` generated tokens; token `odd` is outside the vocabulary. */
 static void tokens_settings(struct wf_train_settings *s, const char *path, size_t n, size_t odd)
 {
     int32_t *tokens = malloc(n * sizeof *tokens);
@@ -193,7 +193,7 @@ static void check_vocabulary(void **state)
     struct folder f = folder_new();
     struct wf_train_settings s;
     struct wf_step_result r;
-    /* A step has 192 tokens; the odd one is in the second step, in its second micro of four. */
+    /* A step has 192 tokens; the invalid one is in the second step, in its second micro of four. */
     tokens_settings(&s, folder_in(&f, "t.bin"), 1000, 192 + 60);
     struct wf_trainer *t = run_trainer(&s);
     assert_int_equal(wf_trainer_step(t, &r, NULL), WEFT_OK);

@@ -1,5 +1,5 @@
-/* The checkpointer without a trainer: ranks write shards of one parameter, and the stored values are
- * compared with a formula. */
+/* Checks the checkpointer without a trainer: ranks write shards of one parameter, and the stored
+ * values are compared with a formula. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,7 +138,7 @@ static void run_job(struct job *job)
 }
 
 static const uint64_t whole[] = {0, N};
-static const uint64_t shards[] = {0, 40, 40, N}; /* rank 1 has none */
+static const uint64_t shards[] = {0, 40, 40, N}; /* rank 1 owns no elements */
 static const uint64_t short_shards[] = {0, 40, 40, 80};
 
 static void writes_every_second_step(void **state)

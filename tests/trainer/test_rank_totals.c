@@ -1,4 +1,4 @@
-/* Totals of example ranks: the peak is limited by the cores of each host. */
+/* Checks totals over ranks: the peak is limited by the cores of each host. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static const struct row rows[] = {
     {"the same cores for twice the threads", {{'a', 2, 0x3}, {'a', 2, 0x3}}, 20},
     {"cores that overlap: 3 for 4 threads", {{'a', 2, 0x3}, {'a', 2, 0x6}}, 30},
     {"the same cores on two hosts", {{'a', 2, 0x3}, {'b', 2, 0x3}}, 40},
-    {"hosts in turn: 2 x 2 cores",
+    {"ranks on alternating hosts: 2 x 2 cores",
      {{'a', 2, 0x3}, {'b', 2, 0x3}, {'a', 2, 0x3}, {'b', 1, 0x3}},
      40},
     {"a host with unknown cores", {{'a', 3, 0}, {'a', 1, 0}}, 40},

@@ -1,5 +1,5 @@
-/* Training on several ranks, each a thread: traffic is as predicted, memory is as planned, a step
- * allocates nothing, and a failure on one rank is reported on all. */
+/* Checks training on several ranks, each a thread: traffic is as predicted, memory is as planned, a
+ * step allocates nothing, and a failure on one rank is reported on all ranks. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
@@ -273,7 +273,8 @@ static void check_different_settings(void **state)
 }
 
 /* Rank 1 stops sending heartbeats: the other ranks fail and name it. */
-static enum weft_status fall_silent(struct weft_comm *comm, void *arg, struct weft_error *err)
+static enum weft_status stop_heartbeats(struct weft_comm *comm, void *arg,
+                                        struct weft_error *err)
 {
     struct wf_step_result result;
     (void)arg;
@@ -285,7 +286,7 @@ static enum weft_status fall_silent(struct weft_comm *comm, void *arg, struct we
 
 static void check_silent_rank(void **state)
 {
-    struct ranks r = {.after = fall_silent};
+    struct ranks r = {.after = stop_heartbeats};
     (void)state;
     run_settings(&r.settings, "gpt2-tiny");
     set_layout(&r, "3", "1", "1f1b");

@@ -1,4 +1,4 @@
-/* Resuming without a trainer: checkpoints are written by a checkpointer, loaded by
+/* Checks resuming without a trainer: checkpoints are written by a checkpointer, loaded by
  * wf_resume_load(), and compared with a formula. */
 #define _GNU_SOURCE
 #include <setjmp.h>
