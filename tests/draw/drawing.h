@@ -33,7 +33,7 @@ static inline struct weft_trace planned(const char *name, uint32_t ranks, uint32
     return t;
 }
 
-/* A file of the test data. */
+/* Reads a trace of the test data. */
 static inline struct weft_trace stored(const char *file)
 {
     enum { MOST = 1 << 20 };
@@ -61,7 +61,7 @@ typedef enum weft_status draw_fn(FILE *out, enum weft_draw_format format,
                                  const struct weft_draw_options *options,
                                  struct weft_error *err);
 
-/* Returns what `draw` (weft_draw or weft_render) writes. */
+/* Returns the output of `draw` (weft_draw or weft_render). */
 static inline struct drawing drawn_by(draw_fn *draw, enum weft_draw_format format,
                                       const struct weft_trace *traces, size_t n,
                                       const struct weft_draw_options *options)

@@ -1,4 +1,5 @@
-/* What is written: well-formed, complete, the same bytes every time, and text stays text. */
+/* Checks that drawings are well-formed and complete, have the same bytes every time, and escape
+ * text. */
 #include "draw/drawing.h"
 
 #include <math.h>
@@ -23,7 +24,7 @@ static struct weft_trace trace_of(const struct form_case *c)
 
 /* -- markup --------------------------------------------------------------------------------- */
 
-/* Reads one tag from '<' on.  Attributes are name="value" without '<' or a bare '&'. */
+/* Reads one tag, starting at '<'.  Attributes are name="value" without '<' or a bare '&'. */
 static const char *read_tag(const char *at, char name[32], bool *closing, bool *empty)
 {
     size_t n = 0;
@@ -57,7 +58,7 @@ static void check_entity(const char *at)
     fail_msg("a bare '&' at '%.20s'", at);
 }
 
-/* Every tag is closed, in order; returns how many there are of one name. */
+/* Checks that every tag is closed, in order.  Returns the number of tags with the name `counted`. */
 static size_t check_markup(const char *text, const char *counted)
 {
     char open[16][32], name[32];
@@ -135,8 +136,8 @@ static double number(const json_t *j, const char *key)
     return json_number_value(value);
 }
 
-/* A slice of that process and thread is there at that time. */
-static void check_lands(const json_t *events, const json_t *end)
+/* Checks that an arrow ends at a slice of its process and thread. */
+static void check_arrow_end(const json_t *events, const json_t *end)
 {
     size_t i;
     const json_t *e;
@@ -148,7 +149,7 @@ static void check_lands(const json_t *events, const json_t *end)
             number(e, "ts") + number(e, "dur") >= number(end, "ts"))
             return;
     }
-    fail_msg("an arrow that ends nowhere");
+    fail_msg("an arrow does not end at a slice");
 }
 
 static void check_arrows(const json_t *events, size_t n_flows, bool small)
@@ -167,7 +168,7 @@ static void check_arrows(const json_t *events, size_t n_flows, bool small)
         assert_true(id < n_flows && (ph == 's' ? from : to)[id] == NULL);
         (ph == 's' ? from : to)[id] = e;
         if (small)
-            check_lands(events, e);
+            check_arrow_end(events, e);
     }
     for (size_t k = 0; k < n_flows; k++) {
         assert_true(from[k] != NULL && to[k] != NULL);
@@ -178,7 +179,7 @@ static void check_arrows(const json_t *events, size_t n_flows, bool small)
     free(to);
 }
 
-/* Things that go from one rank to another: by the stages' holders, or the sends. */
+/* Counts messages between ranks: by the ranks of stages, or by sends. */
 static size_t count_messages(const struct weft_trace *t)
 {
     struct weft_trace_summary s;
@@ -215,7 +216,8 @@ static void chrome(void **state)
     assert_true(fabs(end - t.makespan * scale) <= 1e-9 * end);
     if (c->ranks == 0)
         assert_int_equal(count['s'], count_messages(&t));
-    else if (c->chunks == 0 && strcmp(c->name, "zb-v") != 0) /* one stage a rank, both ways */
+    else if (c->chunks == 0 &&
+             strcmp(c->name, "zb-v") != 0) /* one stage per rank, both directions */
         assert_int_equal(count['s'], (size_t)2 * (c->ranks - 1) * c->micros);
     check_arrows(events, count['s'], t.n_events < 500);
     json_decref(j);

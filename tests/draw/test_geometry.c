@@ -1,5 +1,5 @@
-/* Where things are in a picture: labels touch neither each other nor the edge, cells of a row do
- * not overlap, and what is painted of a kind is as much as there is of it. */
+/* Checks positions in a picture: labels touch neither each other nor the edge, cells of a row do not
+ * overlap, and the area of each kind of action matches its time. */
 #include "draw/drawing.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static int by_base_line(const void *a, const void *b)
     return x->y < y->y ? -1 : x->y > y->y;
 }
 
-/* Letters reach from 0.75 of the size above the base line to 0.2 below it. */
+/* Letters extend from 0.75 of the size above the base line to 0.2 below it. */
 static void check_labels(const struct wf_picture *p, const char *what)
 {
     enum { LARGEST = 20 };
@@ -49,7 +49,7 @@ static void check_labels(const struct wf_picture *p, const char *what)
     }
 }
 
-/* A label in the middle of a cell is not larger than it. */
+/* A label in the middle of a cell is not larger than the cell. */
 static void check_inside(const struct wf_picture *p, const char *what)
 {
     for (size_t i = 0; i < p->n_labels; i++) {
@@ -90,8 +90,8 @@ static void check_cells(const struct wf_picture *p, const char *what)
     free(cells);
 }
 
-/* What each kind takes of the rows is what it takes of the time; gaps between cells and rounded
- * heights of shares cost a little. */
+/* The area of each kind is proportional to its time, except for gaps between cells and rounded
+ * heights. */
 static void check_amounts(const struct wf_picture *p, const struct weft_trace *t,
                           const char *what)
 {
@@ -152,8 +152,8 @@ static void check_layout(void **state)
     weft_trace_release(&t);
 }
 
-/* Every cell says its micro where the picture is as wide as it likes. */
-static void small_ones_say_all(void **state)
+/* Without a width limit every cell is labelled with its micro-batch. */
+static void small_pictures_label_all_cells(void **state)
 {
     static const struct layout_case small[] = {
         {"1f1b", 4, 8, 0}, {"zb-h1", 4, 8, 0}, {"zb-v", 4, 8, 0}, {"dualpipe", 8, 20, 0}};
@@ -166,7 +166,7 @@ static void small_ones_say_all(void **state)
         assert_int_equal(wf_picture_init(&p, &t, 1, &options, NULL), WEFT_OK);
         for (size_t k = 0; k < t.n_events; k++)
             cells += t.events[k].action.paired ? 2 : 1;
-        double axis = 0; /* the one wide thing that is not idle */
+        double axis = 0; /* the only wide area that is not idle time */
         for (size_t k = 0; k < p.n_areas; k++)
             if (p.areas[k].ink == WF_INK_EDGE && p.areas[k].w > 100)
                 axis = p.areas[k].y;
@@ -223,7 +223,7 @@ int main(void)
     size_t n = 0;
     for (; n < WEFT_LEN(cases); n++)
         tests[n] = (struct CMUnitTest){cases[n].name, check_layout, NULL, NULL, &cases[n]};
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(small_ones_say_all);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(small_pictures_label_all_cells);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(panels_share_the_axis);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(kinds_look_different);
     return cmocka_run_group_tests_name("layout", tests, NULL, NULL) != 0;

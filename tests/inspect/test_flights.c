@@ -1,4 +1,5 @@
-/* Finds the lost rank in records of ranks that are done, failed, running, gone or on other hosts. */
+/* Checks which rank is reported as lost, from records of ranks that are done, failed, running, gone
+ * or on other hosts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Kinds of files and directories, and the facts about them. */
+/* Checks that inspect recognizes kinds of files and directories and reports facts about them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* PNG and PDF: well-formed, of the requested size, and the same bytes every time. */
+/* Checks that PNG and PDF are well-formed, have the requested size, and the same bytes every time. */
 #include "weft/render.h"
 
 #include "draw/drawing.h"

@@ -1,4 +1,4 @@
-/* Decimation keeps every visible extreme of a line. */
+/* Checks that decimation keeps every visible extreme of a line, and how numbers are printed. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static void check_extremes(const struct wf_chart_line *line, const size_t *keep,
     }
 }
 
-static void check_thin(void **state)
+static void check_decimation(void **state)
 {
     enum { N = 4000 };
     static double x[N], y[N];
@@ -68,7 +68,7 @@ static void check_thin(void **state)
     (void)state;
 }
 
-/* Charts never contain non-finite numbers. */
+/* A chart never contains non-finite numbers. */
 static const struct {
     double y[4];
     size_t n;
@@ -83,7 +83,7 @@ static const struct {
            {{1, NAN, 2, NAN}, 4},
            {{-5, -4}, 2}};
 
-static void check_odd(void **state)
+static void check_nonfinite(void **state)
 {
     static const double x[] = {1, 2, 3, 9e15};
     for (size_t i = 0; i < WEFT_LEN(odd); i++)
@@ -137,7 +137,7 @@ static const struct {
     {WF_UNIT_SHORT, 999.7e3, "1.00M"},     {WF_UNIT_LOSS, NAN, "n/a"},
 };
 
-static void check_words(void **state)
+static void check_numbers(void **state)
 {
     char words[WF_FORMAT_LEN];
     for (size_t i = 0; i < WEFT_LEN(figures); i++)
@@ -148,8 +148,8 @@ static void check_words(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(check_thin),
-                                       cmocka_unit_test(check_odd),
-                                       cmocka_unit_test(check_words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(check_decimation),
+                                       cmocka_unit_test(check_nonfinite),
+                                       cmocka_unit_test(check_numbers)};
     return cmocka_run_group_tests_name("chart", tests, NULL, NULL) != 0;
 }

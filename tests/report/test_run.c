@@ -1,4 +1,4 @@
-/* Reads run directories with truncated lines, restarts and missing files. */
+/* Checks reading run directories with truncated lines, restarts and missing files. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -117,7 +117,7 @@ static void check_missing(void **state)
     (void)state;
 }
 
-/* Charts of 100,000 steps are thinned out. */
+/* Charts of 100,000 steps are decimated. */
 static void check_huge(void **state)
 {
     struct folder f = folder_new();

@@ -1,4 +1,4 @@
-/* The server's answers to requests of all kinds, over real sockets. */
+/* Checks the responses of the report server to requests over real sockets. */
 #define _DEFAULT_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ static int stop(void **state)
     return 0;
 }
 
-static int dial(void)
+static int connect_to_server(void)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
@@ -61,20 +61,20 @@ static int dial(void)
     return fd;
 }
 
-/* Reads until the other side closes. */
-static char *listen_to(int fd, size_t *len)
+/* Reads until the server closes the connection. */
+static char *read_response(int fd, size_t *len)
 {
-    size_t room = 1 << 16, n = 0;
-    char *text = malloc(room);
+    size_t capacity = 1 << 16, n = 0;
+    char *text = malloc(capacity);
     for (;;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         assert_true(poll(&p, 1, 20000) == 1);
-        ssize_t got = recv(fd, text + n, room - n - 1, 0);
+        ssize_t got = recv(fd, text + n, capacity - n - 1, 0);
         if (got <= 0)
             break;
         n += (size_t)got;
-        if (room - n < 4096)
-            text = realloc(text, room *= 2);
+        if (capacity - n < 4096)
+            text = realloc(text, capacity *= 2);
     }
     text[n] = '\0';
     if (len != NULL)
@@ -84,7 +84,7 @@ static char *listen_to(int fd, size_t *len)
 
 static int send_bytes(const char *bytes, size_t len)
 {
-    int fd = dial();
+    int fd = connect_to_server();
     for (size_t at = 0; at < len;) {
         ssize_t n = send(fd, bytes + at, len - at, MSG_NOSIGNAL);
         if (n <= 0)
@@ -95,17 +95,17 @@ static int send_bytes(const char *bytes, size_t len)
     return fd;
 }
 
-/* Returns the answer to some bytes; "": none. */
-static char *ask_bytes(const char *bytes, size_t len)
+/* Sends bytes and returns the response, which is "" if there is none. */
+static char *request_bytes(const char *bytes, size_t len)
 {
     int fd = send_bytes(bytes, len);
-    char *text = listen_to(fd, NULL);
+    char *text = read_response(fd, NULL);
     close(fd);
     return text;
 }
 
-/* A head in which %p stands for our port. */
-static char *ask(const char *head)
+/* Sends a head, in which %p is replaced by the port.  Returns the response. */
+static char *request(const char *head)
 {
     char bytes[4096];
     size_t n = 0;
@@ -116,13 +116,13 @@ static char *ask(const char *head)
         } else {
             bytes[n++] = *at;
         }
-    return ask_bytes(bytes, n);
+    return request_bytes(bytes, n);
 }
 
-static unsigned status_of(const char *answer)
+static unsigned status_of(const char *response)
 {
     unsigned status = 0;
-    if (sscanf(answer, "HTTP/1.%*1[01] %3u ", &status) != 1)
+    if (sscanf(response, "HTTP/1.%*1[01] %3u ", &status) != 1)
         return 0;
     return status;
 }
@@ -133,12 +133,12 @@ static char *get(const char *line)
 {
     char head[512];
     snprintf(head, sizeof head, "%s%s", line, ok_tail);
-    return ask(head);
+    return request(head);
 }
 
-static void check_answers(void **state)
+static void check_responses(void **state)
 {
-    char *page = get("GET /"), *news = get("GET /data.json"), *head = get("HEAD /");
+    char *page = get("GET /"), *data = get("GET /data.json"), *head = get("HEAD /");
     assert_int_equal(status_of(page), 200);
     assert_non_null(strstr(page, "Content-Type: text/html; charset=utf-8\r\n"));
     assert_non_null(strstr(page, "X-Content-Type-Options: nosniff\r\n"));
@@ -149,19 +149,19 @@ static void check_answers(void **state)
     assert_non_null(strstr(page, "frame-ancestors 'none'\r\n"));
     assert_null(strstr(page, "Access-Control"));
     assert_non_null(strstr(page, "<!DOCTYPE html>"));
-    assert_null(strstr(page, "/tmp/")); /* nothing of where it lies */
-    assert_int_equal(status_of(news), 200);
-    assert_non_null(strstr(news, "Content-Type: application/json\r\n"));
-    assert_non_null(strstr(news, "\"step\":20,\"loss\":0.45"));
+    assert_null(strstr(page, "/tmp/")); /* the path is not revealed */
+    assert_int_equal(status_of(data), 200);
+    assert_non_null(strstr(data, "Content-Type: application/json\r\n"));
+    assert_non_null(strstr(data, "\"step\":20,\"loss\":0.45"));
     assert_int_equal(status_of(head), 200);
     assert_string_equal(strstr(head, "\r\n\r\n"), "\r\n\r\n"); /* no body */
     free(page);
-    free(news);
+    free(data);
     free(head);
     (void)state;
 }
 
-/* Every method on every route: only GET and HEAD are answered. */
+/* On every route only GET and HEAD are allowed. */
 static void check_methods(void **state)
 {
     static const char *const methods[] = {"GET",   "HEAD", "POST",    "PUT", "DELETE",  "PATCH",
@@ -172,13 +172,13 @@ static void check_methods(void **state)
         for (size_t p = 0; p < WEFT_LEN(paths); p++) {
             char line[100];
             snprintf(line, sizeof line, "%s %s", methods[m], paths[p]);
-            char *answer = get(line);
+            char *response = get(line);
             unsigned want = m >= 2 ? 405 : p < 2 ? 200 : 404;
-            assert_int_equal(status_of(answer), want);
+            assert_int_equal(status_of(response), want);
             if (want != 200)
-                assert_string_equal(strstr(answer, "\r\n\r\n"), "\r\n\r\n");
-            assert_int_equal(strstr(answer, "Allow: GET, HEAD\r\n") != NULL, want == 405);
-            free(answer);
+                assert_string_equal(strstr(response, "\r\n\r\n"), "\r\n\r\n");
+            assert_int_equal(strstr(response, "Allow: GET, HEAD\r\n") != NULL, want == 405);
+            free(response);
         }
     (void)state;
 }
@@ -209,9 +209,9 @@ static const struct {
 static void check_heads(void **state)
 {
     for (size_t i = 0; i < WEFT_LEN(heads); i++) {
-        char *answer = ask(heads[i].head);
-        assert_int_equal(status_of(answer), heads[i].want);
-        free(answer);
+        char *response = request(heads[i].head);
+        assert_int_equal(status_of(response), heads[i].want);
+        free(response);
     }
     (void)state;
 }
@@ -247,7 +247,7 @@ static void check_malformed(void **state)
         "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\nzz",
     };
-    enum { ALL = 200, AT_ONCE = 20 }; /* those that are cut are ended after a time */
+    enum { ALL = 200, AT_ONCE = 20 }; /* connections with truncated requests time out */
     uint32_t seed = 3;
     char good[200], bad[200];
     int fds[AT_ONCE];
@@ -268,16 +268,16 @@ static void check_malformed(void **state)
         }
         fds[i % AT_ONCE] = send_bytes(bad, n);
         for (size_t k = 0; (i + 1) % AT_ONCE == 0 && k < AT_ONCE; k++) {
-            char *answer = listen_to(fds[k], NULL);
-            assert_true(status_of(answer) != 200);
-            assert_null(strstr(answer, "weft report"));
-            free(answer);
+            char *response = read_response(fds[k], NULL);
+            assert_true(status_of(response) != 200);
+            assert_null(strstr(response, "weft report"));
+            free(response);
             close(fds[k]);
         }
     }
-    char *answer = get("GET /");
-    assert_int_equal(status_of(answer), 200);
-    free(answer);
+    char *response = get("GET /");
+    assert_int_equal(status_of(response), 200);
+    free(response);
     (void)state;
 }
 
@@ -289,35 +289,36 @@ static void check_long(void **state)
     for (int in_path = 0; in_path < 2; in_path++) {
         memset(bytes, 'a', n);
         memcpy(bytes, in_path ? "GET /" : "GET / HTTP/1.1\r\nX: ", in_path ? 5 : 19);
-        char *answer = ask_bytes(bytes, n);
-        unsigned status = status_of(answer);
+        char *response = request_bytes(bytes, n);
+        unsigned status = status_of(response);
         assert_true(status == 0 || status == 400 || status == 413 || status == 414 ||
                     status == 431);
-        free(answer);
+        free(response);
     }
     free(bytes);
     (void)state;
 }
 
-/* Two requests on one connection: only the first is answered. */
+/* Of two requests on one connection only the first is answered. */
 static void check_pipelined(void **state)
 {
-    char *answer = ask("GET /data.json HTTP/1.1\r\nHost: localhost:%p\r\n\r\n"
-                       "GET /data.json HTTP/1.1\r\nHost: localhost:%p\r\n\r\n");
-    const char *first = strstr(answer, "HTTP/1.1 200");
+    char *response = request("GET /data.json HTTP/1.1\r\nHost: localhost:%p\r\n\r\n"
+                             "GET /data.json HTTP/1.1\r\nHost: localhost:%p\r\n\r\n");
+    const char *first = strstr(response, "HTTP/1.1 200");
     assert_non_null(first);
     assert_null(strstr(first + 1, "HTTP/1.1"));
-    free(answer);
+    free(response);
     (void)state;
 }
 
-/* More slow ones than there may be, a byte now and then: all are ended, and then it answers. */
+/* Opens more slow connections than allowed, which send a byte now and then.  The server closes them
+ * all and then answers. */
 static void check_slow(void **state)
 {
     enum { SLOW = 40 };
     int fds[SLOW];
     for (int i = 0; i < SLOW; i++)
-        fds[i] = dial();
+        fds[i] = connect_to_server();
     int64_t begin = wf_clock_ns();
     for (int ms = 0; ms < 8000; ms += 400) {
         for (int i = 0; i < SLOW; i++)
@@ -325,16 +326,16 @@ static void check_slow(void **state)
         usleep(400000);
     }
     assert_true(wf_clock_ns() - begin > 6000000000);
-    char *answer = get("GET /data.json");
-    assert_int_equal(status_of(answer), 200);
-    free(answer);
+    char *response = get("GET /data.json");
+    assert_int_equal(status_of(response), 200);
+    free(response);
     for (int i = 0; i < SLOW; i++)
         close(fds[i]);
     (void)state;
 }
 
-/* A taken port is an error, and nothing leaks. */
-static void check_taken(void **state)
+/* A port that is in use is an error, and nothing leaks. */
+static void check_port_in_use(void **state)
 {
     const char *dirs[] = {run_dir.path};
     struct wf_report_server *second = NULL;
@@ -345,8 +346,8 @@ static void check_taken(void **state)
     (void)state;
 }
 
-/* Steps that are added later are served. */
-static void check_news(void **state)
+/* The server serves steps that are added later. */
+static void check_updates(void **state)
 {
     FILE *out = fopen(folder_in(&run_dir, "metrics.jsonl"), "a");
     fputs("{\"step\":21,\"loss\":0.125}\n{\"step\":22,\"lo", out);
@@ -354,9 +355,9 @@ static void check_news(void **state)
     bool found = false;
     for (int tries = 0; !found && tries < 300; tries++) {
         usleep(100000);
-        char *news = get("GET /data.json");
-        found = strstr(news, "\"step\":21,\"loss\":0.125") != NULL;
-        free(news);
+        char *data = get("GET /data.json");
+        found = strstr(data, "\"step\":21,\"loss\":0.125") != NULL;
+        free(data);
     }
     assert_true(found);
     (void)state;
@@ -381,7 +382,7 @@ static void check_bound(void **state)
     (void)state;
 }
 
-/* A directory that does not exist yet. */
+/* A directory that does not exist yet is served as an empty run. */
 static void check_empty(void **state)
 {
     const char *dirs[] = {"/nowhere/run"};
@@ -402,11 +403,11 @@ static void check_empty(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_answers), cmocka_unit_test(check_methods),
-        cmocka_unit_test(check_heads),   cmocka_unit_test(check_malformed),
-        cmocka_unit_test(check_long),    cmocka_unit_test(check_pipelined),
-        cmocka_unit_test(check_slow),    cmocka_unit_test(check_taken),
-        cmocka_unit_test(check_news),    cmocka_unit_test(check_bound),
+        cmocka_unit_test(check_responses), cmocka_unit_test(check_methods),
+        cmocka_unit_test(check_heads),     cmocka_unit_test(check_malformed),
+        cmocka_unit_test(check_long),      cmocka_unit_test(check_pipelined),
+        cmocka_unit_test(check_slow),      cmocka_unit_test(check_port_in_use),
+        cmocka_unit_test(check_updates),   cmocka_unit_test(check_bound),
         cmocka_unit_test(check_empty),
     };
     return cmocka_run_group_tests_name("server", tests, start, stop) != 0;
