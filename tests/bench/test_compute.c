@@ -1,5 +1,5 @@
-/* The benchmarks of computing return complete figures and leave no file behind.  How fast the
- * machine is does not matter. */
+/* Checks that the compute benchmarks return complete figures and leave no files.  The speed of the
+ * machine is not checked. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,12 +64,12 @@ static void check_kernels(void **state)
     const struct wf_bench_params p = tiny();
     int n = 0;
     assert_int_equal(wf_bench_kernels(&p, count_kernel, &n, NULL), WEFT_OK);
-    /* Five matrices in three products each, attention in two directions, six passes over rows. */
+    /* Five matrices with three products each, attention in two directions, six row kernels. */
     assert_int_equal(n, 5 * 3 + 2 + 6);
     (void)state;
 }
 
-static bool pretend_launch(const struct wf_bench_params *p, struct wf_bench_mpi *out)
+static bool fake_launch(const struct wf_bench_params *p, struct wf_bench_mpi *out)
 {
     if (strcmp(out->launcher, "mpich") == 0)
         return false;
@@ -82,7 +82,7 @@ static void check_pipeline(void **state)
     struct wf_bench_params p = tiny();
     struct wf_bench_pipeline f;
     p.spec = "d2";
-    assert_int_equal(wf_bench_pipeline(&p, pretend_launch, &f, NULL), WEFT_OK);
+    assert_int_equal(wf_bench_pipeline(&p, fake_launch, &f, NULL), WEFT_OK);
     assert_true(f.small.seconds > 0 && f.large.seconds > 0);
     assert_true(f.one.tok_s > 0 && f.pipeline.tok_s > 0 && f.replicas.tok_s > 0);
     assert_true(f.one.share == 1 && f.pipeline.bubble_sim > 0);

@@ -1,4 +1,4 @@
-/* The benchmarks of planning return figures of every case. */
+/* Checks that the planning benchmarks return figures for every case. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

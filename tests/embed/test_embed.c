@@ -1,4 +1,4 @@
-/* Training, generation and checkpoints through the public headers. */
+/* Checks training, generation and checkpoints through the public headers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static void hash_of(const char *path, char out[WEFT_CHECKPOINT_HASH_SIZE])
     weft_checkpoint_free(c);
 }
 
-/* A run of weft_train(), and the same steps by a trainer: equal losses and weights. */
+/* weft_train() and a trainer with the same steps give equal losses and weights. */
 static void run_and_trainer_agree(void **state)
 {
     struct folder f = folder_new();
@@ -119,7 +119,7 @@ static void callback_stops_the_run(void **state)
     struct seen seen = {.stop_at = 2};
     (void)state;
     assert_int_equal(weft_train(s, on_step, &seen, &err), WEFT_OK);
-    assert_int_equal(seen.n, 3); /* the step in which all ranks learn of it */
+    assert_int_equal(seen.n, 3); /* the step in which all ranks are notified */
     weft_settings_free(s);
     folder_remove(&f);
 }

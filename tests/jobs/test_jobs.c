@@ -1,4 +1,4 @@
-/* Tokenizing, converting and generating without a command line. */
+/* Checks tokenizing, converting and generating without the command line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,8 @@ static void check_tokenize(void **state)
     struct wf_tokenize_result r;
     assert_int_equal(tokenize(text, &o, &r), WEFT_OK);
     assert_true(r.n_vocab == 257 && !r.vocabulary_only);
-    assert_true(r.corpus.bytes == 800 && r.corpus.train.tokens == 801); /* and the end */
+    assert_true(r.corpus.bytes == 800 &&
+                r.corpus.train.tokens == 801); /* and the end of the document */
     assert_true(seen.bytes[WF_TOKENIZE_PHASE_TRAIN] == 0);
 
     o.out = folder_in(&dir, "v.json");

@@ -1,4 +1,4 @@
-/* Schedule files: the proof, the depth of channels that is enough, traces from schedules. */
+/* Checks schedule files: the proof, the sufficient channel depth, and traces from schedules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +81,7 @@ static void check_enough(void **state)
     wf_check_release(&c);
 }
 
-/* A schedule without messages gets them; a wrong one is described by its findings. */
+/* A schedule without messages is lowered; an invalid one is described by its findings. */
 static void check_without_messages(void **state)
 {
     const struct weft_channel_model buffered = {WEFT_CHANNEL_BUFFERED, false};
@@ -102,7 +102,7 @@ static void check_without_messages(void **state)
                      WEFT_SCHEDULE);
 }
 
-/* A schedule becomes a trace with the given times; a wrong one does not. */
+/* A valid schedule gives a trace with the given times; an invalid one is an error. */
 static void check_trace(void **state)
 {
     static const double three = 3;

@@ -1,4 +1,4 @@
-/* Schedules by name or file, and the choice of a partition. */
+/* Checks schedules by name or file, and the choice of a partition. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static void check_names(void **state)
 static struct choice_case {
     const char *text;
     enum wf_partition_kind kind;
-    uint32_t layers; /* of four stages; 0: it has no number */
+    uint32_t layers; /* of four stages; 0: not checked */
     uint32_t ends[4];
 } cases[] = {
     {NULL, WF_PARTITION_EVEN, 0, {3, 6, 8, 10}},
@@ -58,17 +58,17 @@ static void check_choices(void **state)
     weft_items_release(&items);
 }
 
-static void check_refusals(void **state)
+static void check_errors(void **state)
 {
-    static const char *const wrong[] = {"abc", "4,3,2", "4,3,2,2", "Et*4|t*6L", "Ex|L", ""};
+    static const char *const invalid[] = {"abc", "4,3,2", "4,3,2,2", "Et*4|t*6L", "Ex|L", ""};
     const struct weft_item layer = {.f = 1, .i = 1, .w = 1}, none = {0};
     struct weft_items items;
     struct weft_partition p;
     (void)state;
     assert_int_equal(weft_items_init_uniform(&items, 10, layer, none, none, NULL), WEFT_OK);
-    for (size_t i = 0; i < WEFT_LEN(wrong); i++)
+    for (size_t i = 0; i < WEFT_LEN(invalid); i++)
         assert_int_equal(
-            wf_partition_choose(&p, wf_partition_choice_parse(wrong[i], WF_PARTITION_EVEN),
+            wf_partition_choose(&p, wf_partition_choice_parse(invalid[i], WF_PARTITION_EVEN),
                                 &items, 4, NULL, NULL),
             WEFT_USAGE);
     assert_int_equal(wf_partition_choose(&p, wf_partition_choice_parse(NULL, WF_PARTITION_EVEN),
@@ -82,7 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_names),
         cmocka_unit_test(check_choices),
-        cmocka_unit_test(check_refusals),
+        cmocka_unit_test(check_errors),
     };
     return cmocka_run_group_tests_name("choice", tests, NULL, NULL) != 0;
 }

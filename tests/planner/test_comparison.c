@@ -1,4 +1,5 @@
-/* All schedules for one size: rows, order, the Pareto front, what is left out. */
+/* Checks the comparison of all schedules for one size: rows, order, the Pareto front, and omitted
+ * schedules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,7 +79,7 @@ static void check_order_and_limit(void **state)
     in.order = WF_COMPARISON_BY_MEMORY;
     in.memory = &memory;
     assert_int_equal(wf_comparison_init(&c, &in, NULL), WEFT_OK);
-    assert_null(find(&c, "gpipe")); /* it holds all eight micros */
+    assert_null(find(&c, "gpipe")); /* GPipe keeps all eight micros */
     for (size_t i = 0; i < c.n; i++)
         assert_true(c.at[i].peak <= 3 + 1e-6 && (i == 0 || c.at[i - 1].peak <= c.at[i].peak));
     wf_comparison_release(&c);
@@ -89,7 +90,7 @@ static void check_order_and_limit(void **state)
     wf_comparison_release(&c);
 }
 
-static void check_refusals(void **state)
+static void check_errors(void **state)
 {
     static const double zero = 0, tiny = 0.1;
     const struct weft_memory_cost tight = {.limit = {&tiny, 1}};
@@ -115,7 +116,7 @@ int main(void)
         cmocka_unit_test(check_rows),
         cmocka_unit_test(check_pareto),
         cmocka_unit_test(check_order_and_limit),
-        cmocka_unit_test(check_refusals),
+        cmocka_unit_test(check_errors),
     };
     return cmocka_run_group_tests_name("comparison", tests, NULL, NULL) != 0;
 }

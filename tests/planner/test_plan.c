@@ -1,4 +1,4 @@
-/* The planner: schedule, partition, costs, proof, times and lowering in one call. */
+/* Checks the planner: schedule, partition, costs, proof, times and lowering in one call. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static void check_named(void **state)
     wf_plan_release(&p);
 }
 
-/* A stage costs what its items do, and holds their state and activations. */
+/* The cost, state and activations of a stage are the sums over its items. */
 static void check_items(void **state)
 {
     struct wf_plan_input in = input("gpipe");
@@ -170,8 +170,8 @@ static struct refusal {
      "2 layers cannot fill 4 stages"},
 };
 
-/* Errors name the cause, and never an option of the command line. */
-static void check_refusal(void **state)
+/* Errors name the cause, and never a command-line option. */
+static void check_error(void **state)
 {
     const struct refusal *c = *state;
     struct wf_plan p = {0};
@@ -193,8 +193,7 @@ int main(void)
     };
     struct CMUnitTest tests[WEFT_LEN(refusals)];
     for (size_t i = 0; i < WEFT_LEN(refusals); i++)
-        tests[i] =
-            (struct CMUnitTest){refusals[i].name, check_refusal, NULL, NULL, &refusals[i]};
+        tests[i] = (struct CMUnitTest){refusals[i].name, check_error, NULL, NULL, &refusals[i]};
     return cmocka_run_group_tests_name("plan", plain, NULL, NULL) != 0 ||
            cmocka_run_group_tests_name("refusals", tests, NULL, NULL) != 0;
 }

@@ -1,4 +1,4 @@
-/* The reference cache model: settings as text, counts as JSON. */
+/* Checks the report of the reference cache model: settings as text, counts as JSON. */
 #include "base/error.h"
 #include "planning/planner/reference_report.h"
 
@@ -8,7 +8,7 @@
 static struct settings_case {
     const char *text;
     struct weft_cache_settings want;
-    const char *complaint; /* part of it; NULL when it is accepted */
+    const char *error; /* part of the error; NULL: accepted */
 } cases[] = {
     {NULL, {false, WEFT_CACHE_POLICY_DISABLED, true, 1}, NULL},
     {"", {false, WEFT_CACHE_POLICY_DISABLED, true, 1}, NULL},
@@ -49,9 +49,9 @@ static void check_settings(void **state)
         struct weft_cache_settings got = {true, WEFT_CACHE_POLICY_DISABLED, false, 99};
         struct weft_error err = {0};
         enum weft_status st = wf_cache_settings_parse(c->text, &got, &err);
-        if (c->complaint != NULL) {
+        if (c->error != NULL) {
             assert_int_equal(st, WEFT_USAGE);
-            if (strstr(err.msg, c->complaint) == NULL)
+            if (strstr(err.msg, c->error) == NULL)
                 fail_msg("%s: %s", c->text, err.msg);
             assert_int_equal(got.max_inflight_micros, 99); /* untouched */
             continue;
@@ -64,8 +64,8 @@ static void check_settings(void **state)
     }
 }
 
-/* Four ranks, two chunks, one micro, eight layers a block: 3 of 14 transfers are hits, for
- * boundaries share keys. */
+/* Four ranks, two chunks, one micro-batch, eight layers per block: 3 of 14 transfers are hits,
+ * because boundaries share keys. */
 static struct weft_ref_traffic report(bool trace)
 {
     struct weft_gen_params params = {.ranks = 4, .micros = 1, .chunks = 2};

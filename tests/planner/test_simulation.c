@@ -1,4 +1,4 @@
-/* A plan on a cluster: bounds, summary, samples, residual blocks. */
+/* Checks the simulation of a plan on a cluster: bounds, summary, samples, residual blocks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static void check_summary(void **state)
     wf_plan_release(&plan);
 }
 
-/* Ranks of different speed have no bound. */
+/* There is no bound for ranks of different speed. */
 static void check_speed(void **state)
 {
     static const double speed[] = {1, 2, 1, 1};

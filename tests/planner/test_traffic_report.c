@@ -1,4 +1,4 @@
-/* The traffic of residual blocks: totals and JSON. */
+/* Checks the traffic report of residual blocks: totals and JSON. */
 #include "planning/planner/traffic_report.h"
 #include "sched/lines.h"
 #include <jansson.h>
