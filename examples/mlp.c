@@ -1,12 +1,12 @@
-/* A stage of one's own: a small perceptron in two stages, trained by the calls that a pipeline
- * makes.  The points of a disk (class 0) and of the ring around it (class 1) are told apart.
+/* Implements custom stages: a small perceptron in two stages, trained by the same calls that a
+ * pipeline makes.  It classifies points as inside a disk (class 0) or in the ring around it (class 1).
  *
  *     stage 0: 2 -> 16, tanh        stage 1: 16 -> 2, softmax, loss
  *
- * Each stage implements weft/stage.h: forward saves what its backward needs in the slot it is
- * given, backward_input sends the gradient back, backward_weight adds to the weights' gradients.
- * Here both stages live in one thread, and four micros of a step run one after the other with
- * their backwards in reverse order.
+ * Each stage implements weft/stage.h: forward saves the inputs of its backward in the given slot,
+ * backward_input computes the gradient of the input, backward_weight adds to the weight gradients.
+ * Both stages run in one thread.  The four micros of a step run their forwards one after the other
+ * and their backwards in reverse order.
  *
  *     cc mlp.c $(pkg-config --cflags --libs weft) -lm && ./a.out
  */
@@ -23,7 +23,7 @@ struct layer {
     int last;
     float w[WIDTH][WIDTH], b[WIDTH];   /* w[out][in] */
     float dw[WIDTH][WIDTH], db[WIDTH]; /* sums over the step's micros */
-    /* What a micro leaves behind, by slot. */
+    /* Saved between forward and backward, by slot. */
     float x[MICROS][ROWS][WIDTH];  /* the input */
     float y[MICROS][ROWS][WIDTH];  /* the output */
     float dz[MICROS][ROWS][WIDTH]; /* the gradient before the activation */
@@ -108,7 +108,7 @@ static enum weft_status backward_weight(void *self, const struct weft_stage_call
 
 static const struct weft_stage_ops ops = {forward, backward_input, backward_weight, NULL};
 
-/* A number between -1 and 1 that looks random. */
+/* Returns a pseudo-random number between -1 and 1. */
 static float noise(unsigned i)
 {
     i = (i + 1) * 2654435761u;

@@ -1,11 +1,11 @@
-/* A pipeline of one's own: a perceptron of four stages on four ranks, run by a schedule that is
- * chosen by its name.  It learns on which of two spirals a point lies.
+/* Implements a custom pipeline: a perceptron of four stages on four ranks, run by a schedule that is
+ * selected by name.  It classifies the points of two spirals.
  *
  *     stage 0: 2 -> 16, tanh     stages 1, 2: 16 -> 16, tanh     stage 3: 16 -> 2, softmax, loss
  *
- * A stage is as in mlp.c.  New here is who calls it: every rank compiles its part of the schedule,
- * makes the stages that it holds with as many slots as they need, and runs step after step; weft
- * moves activations and gradients between the ranks.
+ * A stage is the same as in mlp.c, but weft calls it.  Every rank compiles its part of the schedule,
+ * creates its stages with the number of slots that they need, and runs the steps; weft moves
+ * activations and gradients between the ranks.
  *
  *     cc pipeline.c $(pkg-config --cflags --libs weft) -lm
  *     ./a.out zb-h1                   four threads
@@ -25,7 +25,7 @@ enum { RANKS = 4, MICROS = 8, ROWS = 16, WIDTH = 16, STEPS = 600 };
 
 /* -- a stage -------------------------------------------------------------------------------- */
 
-/* What a micro leaves behind between its forward and its backward. */
+/* Saved between the forward and the backward of a micro. */
 struct slot {
     float x[ROWS][WIDTH];  /* the input */
     float y[ROWS][WIDTH];  /* the output */
@@ -116,7 +116,7 @@ static enum weft_status backward_weight(void *self, const struct weft_stage_call
 
 static const struct weft_stage_ops ops = {forward, backward_input, backward_weight, NULL};
 
-/* A number between -1 and 1 that looks random. */
+/* Returns a pseudo-random number between -1 and 1. */
 static float noise(unsigned i)
 {
     i = (i + 1) * 2654435761u;
@@ -156,7 +156,7 @@ struct batch {
     double losses[MICROS];
 };
 
-/* Points of two arms that turn around each other.  Every rank can draw them all. */
+/* Generates points of two spirals.  Every rank generates the same points. */
 static void draw_points(struct batch *b, unsigned step)
 {
     for (unsigned m = 0; m < MICROS; m++)
@@ -170,7 +170,7 @@ static void draw_points(struct batch *b, unsigned step)
         }
 }
 
-/* Everything that one rank has. */
+/* The state of one rank. */
 struct rank {
     struct weft_program *program;
     struct weft_exec *exec;
@@ -191,7 +191,7 @@ static enum weft_status start_rank(struct rank *r, const struct weft_schedule *s
     for (uint32_t i = 0; i < r->n_stages; i++) {
         uint32_t n_slots = weft_program_slots(r->program, i);
         if (n_slots == 0)
-            continue; /* another rank's */
+            continue; /* belongs to another rank */
         if (!start_layer(&r->layers[i], i, r->n_stages, n_slots)) {
             *err = (struct weft_error){.status = WEFT_NOMEM, .msg = "no memory for a stage"};
             return WEFT_NOMEM;
@@ -254,7 +254,7 @@ static enum weft_status train(struct rank *r, int has_loss, struct weft_error *e
     return WEFT_NUMERIC;
 }
 
-/* What each rank runs, be it a thread or a process. */
+/* Runs one rank, as a thread or a process. */
 static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     const struct weft_schedule *s = arg;
@@ -284,7 +284,8 @@ int main(int argc, char **argv)
     enum weft_status st =
         weft_schedule_generate(argc > 1 ? argv[1] : "1f1b", &params, &s, &err);
     if (st == WEFT_OK && weft_schedule_placement(s)->n_pipes > 1) {
-        fprintf(stderr, "%s holds stages twice: their gradients would have to be added up\n",
+        fprintf(stderr,
+                "%s has two copies of each stage; this example does not add their gradients\n",
                 argv[1]);
         weft_schedule_free(s);
         return 1;

@@ -1,12 +1,12 @@
-/* Gradients summed over ranks: a line y = a x + b is fitted by three ranks, each with points of its
- * own.  Every step a rank pushes the gradients of both parameters, waits, and has the mean over
- * the ranks that took part; all of them hold the same a and b, to the last bit, throughout.
+/* Averages gradients over ranks: three ranks fit a line y = a x + b, each to its own points.  In every
+ * step a rank pushes the gradients of both parameters, waits, and receives the mean over the ranks
+ * that pushed.  All ranks always have bit-identical a and b.
  *
- * Rank 2 has fewer points than the others.  When it runs out it leaves, and the others go on.
+ * Rank 2 has fewer points than the others.  After its last point it leaves, and the others continue.
  *
  *     cc sync.c $(pkg-config --cflags --libs weft) -lm && ./a.out
  *
- * Ranks are threads here, or processes when it is started by mpirun.
+ * Ranks are threads, or processes if mpirun starts the program.
  */
 #include <math.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ struct line {
     float slope, offset;
 };
 
-/* The mean gradient of (y - target)^2 / 2 over the rank's points of this step. */
+/* Returns the mean gradient of (y - target)^2 / 2 over the rank's points of this step. */
 static struct line gradient(struct line at, uint32_t rank, uint64_t step)
 {
     struct line g = {0, 0};
@@ -43,13 +43,13 @@ static enum weft_status train(struct weft_sync *sync, uint32_t rank, struct line
     for (uint64_t step = 0; step < steps; step++) {
         enum weft_status st = weft_sync_register(sync, step, ids, sizes, 2, err);
         struct line g = gradient(*line, rank, step);
-        if (st == WEFT_OK) /* g is weft's from here ... */
+        if (st == WEFT_OK) /* weft uses g from here ... */
             st = weft_sync_push(sync, step, OFFSET, &g.offset, err);
         if (st == WEFT_OK)
             st = weft_sync_push(sync, step, SLOPE, &g.slope, err);
         if (st == WEFT_OK)
             st = weft_sync_wait(sync, step, err);
-        if (st != WEFT_OK) /* ... to here, and the mean */
+        if (st != WEFT_OK) /* ... to here; g is now the mean */
             return st;
         line->slope -= 0.1F * g.slope;
         line->offset -= 0.1F * g.offset;

@@ -1,5 +1,5 @@
 /* Sends any bytes as a request.  Checks that the server returns the page only if the request names
- * this machine and asks for the page, and at most one page. */
+ * this machine and requests the page, and at most one page. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
