@@ -16,13 +16,13 @@ fail() {
     sed 's/^/  err: /' "$dir/err" | head -n 20
 }
 
-# run CODE ARGS...: weft ends with that code; an error is one line on stderr that starts with "weft: ".
+# run CODE ARGS...: checks the exit code of weft; an error is one line on stderr that starts with "weft: ".
 run() {
     local want=$1 code=0
     shift
     what="weft $*"
     "$WEFT" "$@" >"$dir/out" 2>"$dir/err" </dev/null || code=$?
-    judge "$want" "$code"
+    check_exit "$want" "$code"
 }
 
 # run_with INPUT CODE ARGS...: the same with a file as standard input.
@@ -31,17 +31,17 @@ run_with() {
     shift 2
     what="weft $* <$input"
     "$WEFT" "$@" >"$dir/out" 2>"$dir/err" <"$input" || code=$?
-    judge "$want" "$code"
+    check_exit "$want" "$code"
 }
 
-judge() {
+check_exit() {
     n_checks=$((n_checks + 1))
     [ "$2" -eq "$1" ] || fail "exit code $2, want $1"
     if [ "$1" -eq 0 ]; then
-        [ ! -s "$dir/err" ] || fail 'something on stderr'
+        [ ! -s "$dir/err" ] || fail 'stderr is not empty'
     else
         [ "$(wc -l <"$dir/err")" -eq 1 ] && grep -q '^weft: ' "$dir/err" ||
-            fail 'the error is not one line that begins with "weft: "'
+            fail 'the error is not one line that starts with "weft: "'
     fi
 }
 
@@ -67,14 +67,14 @@ to_full() {
     what="weft $* >/dev/full"
     : >"$dir/out"
     "$WEFT" "$@" >/dev/full 2>"$dir/err" </dev/null || code=$?
-    judge 8 "$code"
+    check_exit 8 "$code"
     err_has 'cannot write standard output'
 }
 
 # Checks a condition.
 holds() {
     n_checks=$((n_checks + 1))
-    "$@" || fail "does not hold: $*"
+    "$@" || fail "false: $*"
 }
 
 finish() {

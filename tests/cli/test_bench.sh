@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft bench train and checkpoint print figures and leave no file behind.  Speed is not tested.
+# Checks that weft bench train and checkpoint print figures and leave no files.  Speed is not checked.
 . "$(dirname -- "$0")/common.bash"
 
 shape=(--spec d1 --batch 1 --seq 8 --threads 1)
@@ -29,7 +29,7 @@ run 8 bench checkpoint "${tiny[@]}" --dir nowhere
 err_has 'nowhere: cannot create a directory'
 run 2 bench checkpoint --spec nothing
 run 2 bench checkpoint "${tiny[@]}" --micros 2
-# A stopped benchmark leaves no file behind, either.
+# A stopped benchmark leaves no files, either.
 for when in 'INT 0.2' 'TERM 0.7'; do
     read -r signal seconds <<<"$when"
     what="weft bench checkpoint, $signal after $seconds s" code=0

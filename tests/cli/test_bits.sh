@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The quick grid of layouts: the same bits as one rank, for every schedule; and what the script says
-# when they are not.
+# Checks with tools/bits.sh that every schedule gives the same bits as one rank, and that the script
+# reports layouts that differ.
 . "$(dirname -- "$0")/common.bash"
 
 bits=$WEFT_SOURCE_DIR/tools/bits.sh
@@ -15,7 +15,7 @@ out_has 'layouts, one hash each'
 out_lacks FAILED
 [ "$code" -eq 0 ] || sed 's/^/  /' out
 
-# A weft that computes something else by one schedule, and does not get through by another.
+# A weft that gives other results with one schedule and fails with another.
 cat >other <<END
 #!/usr/bin/env bash
 case "\$*" in
@@ -26,10 +26,10 @@ esac
 END
 chmod +x other
 
-# fails SCHEDULE TEXT
+# fails SCHEDULE TEXT: checks that the script fails and prints TEXT.
 fails() {
     local code=0
-    what="tools/bits.sh --only $1, with a wrong weft"
+    what="tools/bits.sh --only $1, with a faulty weft"
     WEFT=$PWD/other "$bits" --only "$1" >out 2>err </dev/null || code=$?
     holds test "$code" -eq 1
     out_has "$2"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft check: right and wrong schedules, transports, and what is drawn.
+# Checks weft check: valid and invalid schedules, transports, and the drawing of findings.
 . "$(dirname -- "$0")/common.bash"
 
 printf '0F0,0B0\r\n1F0,1B0\r\n' >right.csv
@@ -10,26 +10,26 @@ out_has 'peak activations  1 1'
 run 0 check ./right.csv --transport rendezvous --channels pair
 run 0 check -- right.csv
 
-# lines_equal N TEXT: so many lines of the output have the text.
+# lines_equal N TEXT: checks that N lines of the output contain TEXT.
 lines_equal() {
     n_checks=$((n_checks + 1))
     [ "$(grep -cF -e "$2" out)" -eq "$1" ] || fail "not $1 lines with: $2"
 }
 
-# under ROW CELL LINE: the row's next line is LINE, and begins below the cell.
+# under ROW CELL LINE: checks that the line below ROW is LINE and starts below CELL.
 under() {
     n_checks=$((n_checks + 1))
     awk -v row="  $1 " -v cell=" $2 " -v line="$3" '
         at > 0 { sub(/ *$/, ""); right = index($0, line) == at && substr($0, at) == line; at = 0 }
         index($0, row) == 1 { at = index($0 " ", cell); at += at > 0 }
         right { exit }
-        END { exit !right }' out || fail "under $2 of $1 there is not: $3"
+        END { exit !right }' out || fail "not below $2 of $1: $3"
 }
 
 printf '0F0,0F1,0B0,0B1\n1F0,1B0,1B1,1F1\n' >order.csv
 run 5 check order.csv
 err_has 'order.csv is wrong: rank 1, action 2: 1B1 runs before its forward'
-# The arrow stands under the cell that it speaks of, and nothing is said twice.
+# The arrow is below the cell of its finding, and no finding is printed twice.
 under 'rank 1' 1B1 '^^^ 1B1 runs before its forward'
 holds test "$(grep -c 'runs before' out)" -eq 1
 out_lacks 'order: '
@@ -41,13 +41,13 @@ under 'rank 1' 1F1 '^^^ 1F1 waits for 0F1 of rank 0'
 lines_equal 2 '^'
 out_lacks 'deadlock: '
 
-# A pair is one cell; the half that waits is named.
+# A pair is one cell; the finding names the waiting half.
 printf '(0F0;0B0)OVERLAP_F_B\n' >pair.csv
 run 5 check pair.csv
 err_has 'rank 0, action 1: 0B0 waits for 0F0 of rank 0'
 under 'rank 0' '0F0&0B0' '^^^^^^^ 0B0 waits for 0F0 of rank 0'
 
-# What is missing is pointed at too: at the last of its stage and micro, or behind the row.
+# A missing action has an arrow, too: at the last action of its stage and micro, or after the row.
 printf '0F0,0F1,0B1\n' >no_backward.csv
 run 5 check no_backward.csv
 under 'rank 0' 0F0 '^^^ stage 0, micro 0: no backward'
@@ -57,12 +57,12 @@ err_has 'gap.csv is wrong: stage 0, micro 1: no forward'
 holds awk '/^  rank 0 / { sub(/ *$/, ""); end = length($0) }
            /\^ stage 0, micro 1: no forward$/ { arrow = index($0, "^") }
            END { exit !(end > 0 && arrow > end) }' out
-# The second finding of a row is a line, with its rule.
+# The second finding of a row is printed as a line with its rule.
 out_has '  missing: stage 0, micro 1: no backward'
 lines_equal 1 '^'
 out_lacks 'more'
 
-# All reduce or none.
+# Either all ranks reduce, or none.
 printf '0F0,0B0\n1F0,1B0,1REDUCE_GRAD\n' >one_reduces.csv
 run 5 check one_reduces.csv
 under 'rank 0' 0B0 '^^^ 0REDUCE_GRAD is missing: either all ranks reduce all of their stages, or none'
@@ -72,7 +72,7 @@ under 'rank 0' 0B0 '^^^ 0REDUCE_GRAD is missing: either all ranks reduce all of 
 printf '0F0,0B0,0REDUCE_GRAD\n1F0,1B0,1REDUCE_GRAD\n' >all_reduce.csv
 run 0 check all_reduce.csv
 
-# Steady 1F1B with blocking sends: a deadlock with late receives, none in PyTorch's order.
+# 1F1B with blocking sends deadlocks with late receives, but not in PyTorch's order.
 run 0 plan -s 1f1b -p 4 -m 8 --format csv -o 1f1b.csv
 run 0 check 1f1b.csv
 run 0 check 1f1b.csv --transport depth=1
@@ -82,7 +82,7 @@ holds test "$(grep -c ' waits for ' out)" -eq "$(grep -c '\^' out)"
 run 5 check 1f1b.csv --transport depth=0
 run 0 check 1f1b.csv --transport rendezvous --lower-like pytorch
 
-# A file with its messages is judged as it is.
+# A file that contains messages is checked unchanged.
 run 0 plan -s 1f1b -p 4 -m 8 --lower --format csv -o lowered.csv
 run 0 check lowered.csv
 run 5 check lowered.csv --transport rendezvous
@@ -92,7 +92,7 @@ run 2 check lowered.csv --lower-like weft
 sed '/^[0-9]/s/3RECV_F0/3RECV_F1/;t;s/3RECV_F1/3RECV_F0/' lowered.csv >swapped.csv
 run 5 check swapped.csv
 
-# More findings than anyone reads are cut, and counted.
+# A long list of findings is truncated, and the rest is counted.
 {
     printf '0F0'
     for m in $(seq 1 99); do printf ',0F%d' "$m"; done
@@ -103,7 +103,7 @@ lines_equal 1 '^'
 lines_equal 8 '  missing: stage 0, micro '
 out_has '  and 91 more (--json shows 64)'
 
-# One arrow a row, eight in all.
+# There is at most one arrow per row, and at most eight in all.
 for r in $(seq 0 19); do printf '%dB0,%dF0\n' "$r" "$r"; done >rows.csv
 run 5 check rows.csv
 lines_equal 8 '^^^ '
@@ -115,8 +115,8 @@ run 5 check rows.csv
 lines_equal 16 ' runs before its forward'
 out_lacks 'more'
 
-# More ways through the ranks than a schedule can have: 256 x 257 > 65535.  That is the file's fault.
-ways() {
+# More paths through the ranks than the maximum (256 x 257 > 65535) are an error of the file.
+write_paths() {
     awk -v n="$1" 'BEGIN {
         for (m = 0; m < n; m++) {
             a = m % 256; b = int(m / 256)
@@ -129,14 +129,14 @@ ways() {
         }
     }'
 }
-ways 65535 >ways.csv
-run 0 check ways.csv
+write_paths 65535 >paths.csv
+run 0 check paths.csv
 out_has '256 ranks, 2 stages'
-ways 65536 >ways.csv
-run 5 check ways.csv
+write_paths 65536 >paths.csv
+run 5 check paths.csv
 err_has 'too many different paths through the ranks (maximum 65535)'
 
-# A long pipeline, with messages as PyTorch puts them: seconds, not minutes.
+# A long pipeline with messages in PyTorch's order takes seconds, not minutes.
 run 0 plan -s 1f1b -p 40000 -m 1 --lower --lower-like pytorch -o long.csv
 run 0 check long.csv
 out_has '40000 ranks'
@@ -144,7 +144,7 @@ run 0 plan -s 1f1b -p 40000 -m 1 -o long.csv
 run 0 check long.csv --lower-like pytorch
 out_has '79998 messages'
 
-# What is no schedule, for programs.
+# Malformed schedules as JSON.
 printf '0F0,1G0\n' >letter.csv
 run 5 check letter.csv --json
 err_has "letter.csv:1:5: '1G0' is not an action"
@@ -152,7 +152,7 @@ holds grep -qE '^\{"file":"letter.csv","ok":false,"error":"letter.csv:1:5: .*"\}
 run 5 check none.csv --json
 out_has '"ok":false,"error":"none.csv: No such file'
 
-# Comments may be indented, as may those that are headers.
+# Comments and header lines may be indented.
 run 0 plan -s zb-v -p 2 -m 3 -o plain.csv
 sed 's/^#/ \t #/' plain.csv >indented.csv
 run 0 plan -s ./indented.csv -o again.csv
@@ -160,7 +160,7 @@ holds cmp plain.csv again.csv
 run 0 check indented.csv
 out_has 'indented.csv: zb-v, 2 ranks'
 
-# Pipes, and every schedule in both forms of text.
+# Schedules from standard input: every schedule in both text formats.
 names=$("$WEFT" plan --list | awk '/^$/ { exit } /^[a-z0-9]/ { print $1 }')
 holds test "$(wc -w <<<"$names")" -ge 20
 for name in $names; do
@@ -169,10 +169,11 @@ for name in $names; do
     "$WEFT" plan -s "$name" -p 4 -m 8 --format pytorch >plan.csv 2>err || fail "plan $name"
     run_with plan.csv 0 check -
     holds test "$(grep -c '#' plan.csv)" -eq 0
-    # What is read is what was written.  PyTorch cannot run what has several ranks a stage: a note.
+    # Reading and writing does not change a file.  PyTorch cannot run schedules with several ranks per
+    # stage, so weft prints a note.
     case $name in
     chimera | dualpipe | bitpipe)
-        what="weft plan -s ./plan.csv --format pytorch, of $name"
+        what="weft plan -s ./plan.csv --format pytorch, schedule $name"
         holds "$WEFT" plan -s ./plan.csv --format pytorch -o again.csv 2>err
         holds grep -q '^weft: note: PyTorch' err
         holds test "$(wc -l <err)" -eq 1
@@ -182,7 +183,7 @@ for name in $names; do
     holds cmp plan.csv again.csv
 done
 
-# A full disk is an error here too.
+# Output to a full disk is an error.
 to_full check right.csv
 to_full check right.csv --json
 to_full check order.csv

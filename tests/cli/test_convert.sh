@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft convert: round trips, llm.c files, and errors.
+# Checks weft convert: round trips, llm.c files, and errors.
 . "$(dirname -- "$0")/common.bash"
 
 data=$WEFT_TEST_DATA/train
@@ -62,7 +62,7 @@ run 0 train "${settings[@]}" --model.dir=five --train.steps=9 --log.dir=from-fiv
 out_has 'resumed  from the checkpoint of step 5'
 holds test "$(hash_of from-five)" != "$(hash_of from-model)"
 
-# A new model, exported before its first step, trains to the same bits as without.
+# A new model that is exported before its first step trains to the same bits as without the export.
 new=(--model.spec=d1 --model.vocab=128 --model.ctx=64 --model.seed=7)
 run 0 train "${settings[@]}" "${new[@]}" --train.steps=6 --log.dir=direct
 run 0 train "${settings[@]}" "${new[@]}" --train.steps=1 --log.dir=fresh --optim.lr=0 \
@@ -90,7 +90,7 @@ echo '{"x": 1}' >spoken/model/tokenizer_config.json
 run 0 convert spoken worded
 holds cmp spoken/model/tokenizer.json worded/tokenizer.json
 holds cmp spoken/model/tokenizer_config.json worded/tokenizer_config.json
-mv words moved # the run has its own
+mv words moved # the run has its own copy
 run 0 convert spoken/checkpoints/step-00000001 worded-one
 holds cmp spoken/tokenizer.json worded-one/tokenizer.json
 run 0 convert worded worded-start --to checkpoint
@@ -108,7 +108,7 @@ ls -A >files
 what='weft convert with a tokenizer that cannot be written'
 code=0
 (ulimit -f 80 && exec "$WEFT" convert wordy no-room --to checkpoint) >out 2>err || code=$?
-judge 8 $code
+check_exit 8 $code
 err_has 'tokenizer.json'
 holds test "$(ls -A)" = "$(cat files)"
 run 0 convert wordy no-room --to checkpoint
@@ -124,7 +124,7 @@ for model in five one; do
 done
 run 0 convert by/checkpoints/five by/hf-kept
 holds test ! -e by/hf-kept/tokenizer.json
-what='weft convert within the folder of a checkpoint'
+what='weft convert inside the folder of a checkpoint'
 holds env -C spoken/checkpoints/step-00000001 "$WEFT" convert . "$PWD/by/hf-here" >out 2>err
 holds cmp spoken/tokenizer.json by/hf-here/tokenizer.json
 echo '{}' >worded-back/tokenizer.json
@@ -133,8 +133,9 @@ holds "$WEFT" convert worded-back worded-none --to checkpoint >out 2>err
 err_has 'weft: warning: the tokenizer is left out: '
 holds test ! -e worded-none/tokenizer.json
 
-# An unfinished run: its newest complete checkpoint, and a line that names it.
-noted() { # ARGS...: weft ends well and says one line
+# For an unfinished run weft uses its newest complete checkpoint and prints a line that names it.
+# noted ARGS...: checks that weft succeeds and prints one line on stderr.
+noted() {
     what="weft $*"
     holds "$WEFT" "$@" >out 2>err </dev/null
     holds test "$(wc -l <err)" -eq 1

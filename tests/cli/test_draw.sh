@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft draw: every form from traces and schedules, and errors that say what to do.
+# Checks weft draw: every format from traces and schedules, and errors with advice.
 . "$(dirname -- "$0")/common.bash"
 measured=$WEFT_TEST_DATA/trace_measured.trace
 
@@ -10,7 +10,7 @@ for form in svg png pdf html json txt trace; do
     holds test -s "plan.$form"
 done
 run 0 draw plan.csv -o plan.trace
-for form in svg png pdf html json txt trace; do # the trace holds all that the schedule did
+for form in svg png pdf html json txt trace; do # a trace contains everything that is drawn of a schedule
     run 0 draw plan.trace -o "again.$form"
     holds cmp "plan.$form" "again.$form"
 done
@@ -21,7 +21,7 @@ out_has '"traceEvents":['
 holds test "$(head -c 4 plan.pdf)" = '%PDF'
 holds test "$(head -c 4 plan.png | tail -c 3)" = PNG
 
-# The terminal.
+# Drawings on the terminal.
 run 0 draw plan.csv --width 80
 out_has 'zb-v: 2 ranks, 4 stages, 3 micros'
 out_has 'makespan '
@@ -36,7 +36,7 @@ out_has 'makespan 24, bubble 0.0%'
 run_with plan.csv 0 draw -
 out_has 'zb-v'
 
-# weft plan draws as well; .json stays the plan.
+# weft plan draws, too; .json remains the plan.
 for form in svg png pdf html trace trace.json; do
     run 0 plan -s zb-v -p 2 -m 3 -o "by_plan.$form"
     holds test -s "by_plan.$form"
@@ -82,7 +82,7 @@ if [ -w /dev/full ]; then
         run 8 draw plan.csv -f $form -o /dev/full
     done
 fi
-# A run that goes on in another layout: its traces and its schedule belong together.
+# The traces of a run that continues in another layout match its schedule.
 tiny=$WEFT_TEST_DATA/train/gpt2-tiny
 settings=(--model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=10 --data.seq=8 --parallel.micros=5
     --parallel.threads=1 --train.slow=off --optim.decay_steps=30 --checkpoint.async=false --checkpoint.every=1 --log.dir=run)
@@ -102,7 +102,7 @@ run 0 draw run
 run 0 train "${settings[@]}" --train.steps=8 --checkpoint.resume=auto
 run 3 draw run
 err_has 'run has no traces; '
-# Someone has put the schedule of other ranks there, or one of other micros.
+# A schedule with another number of ranks or micros is an error.
 cp -r run/trace-2 run/trace
 for sizes in '-p 2 -m 5 --chunks 2 -s interleaved-1f1b' '-p 4 -m 6 -s 1f1b'; do
     # shellcheck disable=SC2086 # words

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Errors, one per line: each has its exit code, one line on stderr, nothing on stdout, and no new
-# file.
+# Checks errors of all commands: each has its exit code, one line on stderr, nothing on stdout, and
+# creates no file.
 . "$(dirname -- "$0")/common.bash"
 
 data=$WEFT_TEST_DATA
@@ -10,7 +10,7 @@ weft() {
     timeout 100 "$WEFT" "$@"
 }
 
-# -- what the commands are run on -------------------------------------------------------------------
+# -- inputs of the commands -------------------------------------------------------------------------
 
 cp -r "$data/train/gpt2-tiny" model
 cp -r "$data/train/llama-tiny" llama
@@ -26,7 +26,7 @@ data: {train: tokens.bin, seq: 24, batch: 8}
 parallel: {micros: 4, threads: 1}
 train: {steps: 2}
 END
-weft train run.yaml --log.dir=done --checkpoint.every=1 >"$dir/out" 2>"$dir/err" || fail 'no run to begin with'
+weft train run.yaml --log.dir=done --checkpoint.every=1 >"$dir/out" 2>"$dir/err" || fail 'the run for the tests failed'
 
 # Models: a part is missing, truncated or foreign.
 broken() {
@@ -93,21 +93,21 @@ tree() {
 }
 
 n_cases=0
-# row CODE REGEX COMMAND: a code with '+' lets a command print what it found, too.
+# row CODE REGEX COMMAND: runs a command and checks its error; CODE with '+' allows output on stdout.
 row() {
     local want=${1%+} code=0
     n_cases=$((n_cases + 1))
     what=$3
     tree >"$dir/before"
     (eval "$3") >"$dir/out" 2>"$dir/err" </dev/null || code=$?
-    judge "$want" "$code"
+    check_exit "$want" "$code"
     n_checks=$((n_checks + 3))
-    grep -qE -e "^weft: .*$2" "$dir/err" || fail "the error is not like: $2"
-    [ "$1" != "$want" ] || [ ! -s "$dir/out" ] || fail 'something on stdout'
+    grep -qE -e "^weft: .*$2" "$dir/err" || fail "the error does not match: $2"
+    [ "$1" != "$want" ] || [ ! -s "$dir/out" ] || fail 'stdout is not empty'
     tree | cmp -s - "$dir/before" || fail "files have changed: $(tree | diff - "$dir/before")"
 }
 
-# Lines "CODE | REGEX | COMMAND".
+# Runs row for each line "CODE | REGEX | COMMAND" of standard input.
 table() {
     local line rest
     while IFS= read -r line; do
@@ -118,7 +118,7 @@ table() {
 }
 
 table <<'END'
-# weft itself
+# unknown commands and common options
 2 | no command 'plam': did you mean plan\? | weft plam
 2 | no command 'zzzzzz' \(see weft help\) | weft zzzzzz
 2 | no command 'nosuch' | weft help nosuch
@@ -269,7 +269,7 @@ table <<'END'
 3 | data\.val: tokens\.bin: 1537 tokens are too few.*data\.batch.*weft tokenize --val | weft train run.yaml --data.batch=70 --data.train=tokens.bin,tokens.bin --data.val=tokens.bin --eval.every=1
 3+ | tokens\.bin: token .* the vocabulary has 64.*model\.vocab | weft train --model.spec=d1 --model.vocab=64 --model.ctx=16 --data.train=tokens.bin
 
-# train: models, checkpoints and places
+# train: models, checkpoints and directories
 4 | none/config\.json cannot be opened: No such file .*expected a model directory | weft train run.yaml --model.dir=none --log.dir=new/run
 4 | cut-weights/model\.safetensors: .*the file is truncated | weft train run.yaml --model.dir=cut-weights --log.dir=new/run
 4 | bert/config\.json: model_type is 'bert': weft reads gpt2 and llama | weft train run.yaml --model.dir=bert
@@ -331,7 +331,7 @@ table <<'END'
 8 | cannot write no/page\.html: No such file | weft report done -o no/page.html
 8 | cannot write /dev/full: No space left | weft report done -o /dev/full
 
-# No space: a limit on files stands for a disk that is full
+# no space: a limit on the file size simulates a full disk
 8 | config\.yaml cannot be written: File too large; free some space | ulimit -f 4; weft train run.yaml --log.dir=new/run
 8 | File too large | ulimit -f 100; weft convert model new
 8 | new/.* cannot be written: File too large; free some space | ulimit -f 1; weft tokenize small.txt -o new --train-bpe 300
@@ -340,11 +340,11 @@ table <<'END'
 END
 
 
-# A disk that is full, where one can be mounted.
+# A full disk, if one can be mounted.
 disk=$dir/disk
 mkdir "$disk"
 if unshare -m true 2>"$dir/err" && unshare -m mount -t tmpfs -o size=16k none "$disk" 2>"$dir/err"; then
-    # Files that remain on the disk are an error.
+    # on_disk ARGS...: runs weft; files that remain on the disk are an error.
     on_disk() {
         unshare -m bash -c 'mount -t tmpfs -o size=16k none "$1" || exit 99
             disk=$1 code=0
@@ -359,45 +359,45 @@ if unshare -m true 2>"$dir/err" && unshare -m mount -t tmpfs -o size=16k none "$
 8 | cannot write $disk/x\.png: No space left | on_disk draw good.trace -o $disk/x.png --width 4000 --height 4000
 END
 else
-    echo "skipped: disks that are full: no tmpfs can be mounted here: $(cat "$dir/err")"
+    echo "skipped: full disks: cannot mount a tmpfs: $(cat "$dir/err")"
 fi
 
-# No permission.  Root has all of them and becomes another user for this.
+# Missing permissions.  Root has all permissions and becomes another user.
 mkdir closed && cp small.txt tokens.bin one.csv run.yaml closed && cp -r model closed/model
 mkdir shut
 mkdir -m 777 open
 chmod 000 closed/small.txt closed/tokens.bin closed/one.csv closed/run.yaml closed/model/*
 chmod 555 shut
 chmod 755 "$dir"
-anybody() {
+as_user() {
     timeout 100 "$WEFT" "$@"
 }
 if [ "$(id -u)" -eq 0 ]; then
     cp "$WEFT" "$dir/weft"
-    anybody() {
+    as_user() {
         timeout 100 setpriv --reuid 65534 --regid 65534 --clear-groups "$dir/weft" "$@"
     }
 fi
-if anybody --version >"$dir/out" 2>"$dir/err"; then
+if as_user --version >"$dir/out" 2>"$dir/err"; then
     table <<'END'
-5 | closed/one\.csv: Permission denied | anybody check closed/one.csv
-5 | closed/one\.csv: Permission denied | anybody draw closed/one.csv
-2 | closed/run\.yaml: Permission denied | anybody train closed/run.yaml
-3 | closed/small\.txt: Permission denied | anybody tokenize closed/small.txt -o open/new
-3 | data\.train: closed/tokens\.bin: Permission denied | anybody train run.yaml --data.train=closed/tokens.bin
-4 | closed/model/config\.json cannot be opened: Permission denied | anybody eval -m closed/model -d tokens.bin
-3 | closed/small\.txt.*: Permission denied | anybody inspect closed/small.txt
-8 | cannot write shut/plan\.csv: Permission denied | anybody plan -s 1f1b -p 2 -m 2 -o shut/plan.csv
-8 | cannot create the folder shut/new: Permission denied | anybody tokenize small.txt -o shut/new
-8 | shut/run: Permission denied | anybody train run.yaml --log.dir=shut/run
-8 | shut/new cannot be created: Permission denied | anybody convert model shut/new
-8 | cannot write shut/page\.html: Permission denied | anybody report done -o shut/page.html
+5 | closed/one\.csv: Permission denied | as_user check closed/one.csv
+5 | closed/one\.csv: Permission denied | as_user draw closed/one.csv
+2 | closed/run\.yaml: Permission denied | as_user train closed/run.yaml
+3 | closed/small\.txt: Permission denied | as_user tokenize closed/small.txt -o open/new
+3 | data\.train: closed/tokens\.bin: Permission denied | as_user train run.yaml --data.train=closed/tokens.bin
+4 | closed/model/config\.json cannot be opened: Permission denied | as_user eval -m closed/model -d tokens.bin
+3 | closed/small\.txt.*: Permission denied | as_user inspect closed/small.txt
+8 | cannot write shut/plan\.csv: Permission denied | as_user plan -s 1f1b -p 2 -m 2 -o shut/plan.csv
+8 | cannot create the folder shut/new: Permission denied | as_user tokenize small.txt -o shut/new
+8 | shut/run: Permission denied | as_user train run.yaml --log.dir=shut/run
+8 | shut/new cannot be created: Permission denied | as_user convert model shut/new
+8 | cannot write shut/page\.html: Permission denied | as_user report done -o shut/page.html
 END
 else
-    echo "skipped: permissions: root cannot become somebody else here: $(cat "$dir/err")"
+    echo "skipped: permissions: root cannot become another user: $(cat "$dir/err")"
 fi
 
-# A port that is taken.
+# A port that is in use.
 "$WEFT" report --serve --port $((20000 + RANDOM % 20000)) done >"$dir/serve" 2>&1 </dev/null &
 server=$!
 for _ in $(seq 600); do
@@ -410,7 +410,7 @@ kill "$server"
 wait "$server"
 
 n_checks=$((n_checks + 1))
-[ "$n_cases" -ge 150 ] || fail "$n_cases cases are too few"
+[ "$n_cases" -ge 150 ] || fail "only $n_cases cases were run"
 echo "$n_cases cases"
 cd "$dir" || exit 1
 finish

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# weft eval: the losses that training began with, and what is refused.
+# Checks weft eval: it gives the loss of the first training step, and rejects invalid input.
 . "$(dirname -- "$0")/common.bash"
 
 data=$WEFT_TEST_DATA/train
 
-# value KEY: that figure of the JSON in out
+# value KEY: prints a number of the JSON in out.
 value() {
     sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" out
 }
-# near A B: two numbers agree to 1e-5
+# near A B: checks that two numbers agree to 1e-5.
 near() {
     awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(d <= 1e-5 * b) }'
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A finished run goes on when it is given more steps: with the bits of the run that had them from the
-# start, and without losing anything.
+# Checks that a finished run continues if train.steps is raised: it gives the bits of a run with that
+# number of steps from the start, and loses nothing.
 . "$(dirname -- "$0")/common.bash"
 
 tiny=$WEFT_TEST_DATA/train/gpt2-tiny
@@ -14,7 +14,7 @@ run 0 train "${fixed[@]}" --train.steps=12 --log.dir=whole
 run 0 train "${fixed[@]}" --train.steps=8 --log.dir=run --checkpoint.every=3
 first=$(hash_of run)
 
-# Nothing is touched without more steps, or without being asked.
+# Without more steps or without checkpoint.resume nothing changes.
 run 2 train "${fixed[@]}" --train.steps=12 --log.dir=run
 err_has 'log.dir run has a finished run; continue it with checkpoint.resume=auto and more train.steps'
 for steps in 8 5; do
@@ -28,7 +28,7 @@ holds test "$(hash_of run)" = "$first"
 holds test "$(ls -d run/model*)" = run/model
 holds test "$(wc -l <run/metrics.jsonl)" -eq 8
 
-# In another layout, too.
+# The run continues in another layout, too.
 run 0 train "${fixed[@]}" --train.steps=12 --log.dir=run --checkpoint.every=3 \
     --checkpoint.resume=auto --parallel.pp=2
 out_has 'resumed  from the checkpoint of step 8'
@@ -37,10 +37,10 @@ holds test "$(hash_of run)" = "$(hash_of whole)"
 holds test "$(steps run)" = "$(steps whole)"
 holds test "$(hash_of run/model-step-00000008)" = "$first"
 
-# Once more, with a last checkpoint that is broken: the steps after the one before come again.
+# If the last checkpoint is broken, the run repeats the steps after the previous one.
 newest=$(ls -d run/checkpoints/step-* | tail -n 1)
 truncate -s -1 "$newest/rank-00000.safetensors"
-what='weft train goes on past a broken checkpoint'
+what='weft train continues despite a broken checkpoint'
 run 2 train "${fixed[@]}" --train.steps=12 --log.dir=run --checkpoint.resume=auto
 err_has 'has a finished run of 12 steps'
 holds "$WEFT" train "${fixed[@]}" --train.steps=15 --log.dir=run --checkpoint.every=3 \
@@ -51,8 +51,8 @@ holds test "$(hash_of run)" = "$(hash_of whole15)"
 holds test "$(steps run)" = "$(steps whole15)"
 holds test "$(hash_of run/model-step-00000012)" = "$(hash_of whole)"
 
-# Numbers that do not have their hash are found when they are read, by whichever rank: all then go
-# back to the checkpoint before.
+# Values that do not match their hash are detected by the rank that reads them; all ranks then use the
+# previous checkpoint.
 flip() { # FILE AT
     byte=$(od -An -tu1 -j "$2" -N1 "$1")
     printf "\\x$(printf %x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
@@ -67,7 +67,7 @@ for where in '0 20000' '1 700000'; do
         rm -rf again
         cp -r flipped again
         flip again/checkpoints/step-00000009/rank-0000$1.safetensors "$2"
-        what="weft train goes on past a bit in rank $1 at $2, $layout"
+        what="weft train continues despite a flipped bit in rank $1 at $2, $layout"
         # shellcheck disable=SC2086 # words
         holds "$WEFT" train "${fixed[@]}" --train.steps=12 --log.dir=again \
             --checkpoint.resume=auto $layout >out 2>err </dev/null
@@ -90,28 +90,28 @@ run 4 train "${fixed[@]}" --train.steps=12 --log.dir=other \
     --checkpoint.resume=again/checkpoints/step-00000006
 err_has 'again/checkpoints/step-00000006: rank-00001.safetensors: '
 
-# Where the learning rate comes down over all steps, it is another run: it says so.
+# If the learning rate decays over all steps, more steps change the run, and weft prints a warning.
 run 0 train "${settings[@]}" --train.steps=4 --log.dir=curve --checkpoint.every=2
-what='weft train goes on with another curve'
+what='weft train continues with another learning rate curve'
 holds "$WEFT" train "${settings[@]}" --train.steps=6 --log.dir=curve --checkpoint.every=2 \
     --checkpoint.resume=auto >out 2>err </dev/null
 holds test "$(wc -l <err)" -eq 1
 err_has 'train.steps was 4 and is 6'
 
-# A run that is ended while it goes on can go on again; until then its checkpoint is its model.
+# A continued run that is stopped can be continued again; until then its model is its checkpoint.
 run 0 train "${fixed[@]}" --train.steps=8 --log.dir=ended --checkpoint.every=3
 more=("${fixed[@]}" --train.steps=90 --log.dir=ended --checkpoint.every=3 --checkpoint.resume=auto)
 run 0 train "${more[@]}" --train.max_time=0.001
 holds test ! -e ended/model
 holds test "$(hash_of ended/model-step-00000008)" = "$first"
-what='weft inspect --hash of a run that was ended'
+what='weft inspect --hash of a stopped run'
 holds "$WEFT" inspect --hash ended >out 2>err
 err_has 'ended is not finished: using its checkpoint of step '
 run 0 train "${more[@]}"
 run 0 train "${fixed[@]}" --train.steps=90 --log.dir=whole90
 holds test "$(hash_of ended)" = "$(hash_of whole90)"
 
-# Without checkpoints there is nothing to go on from.
+# A run without checkpoints cannot be continued.
 run 2 train "${fixed[@]}" --train.steps=20 --log.dir=whole --checkpoint.resume=auto
 err_has 'has a finished run without checkpoints, which cannot be continued; use another directory'
 err_has 'start a new run from its weights with model.dir=whole/model'

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# weft generate: the same tokens for the same seed with any number of threads; text, numbers, limits.
+# Checks weft generate: the same seed gives the same tokens with any number of threads; text, token
+# numbers, limits.
 . "$(dirname -- "$0")/common.bash"
 
 data=$WEFT_TEST_DATA/train
 
-# said CODE ARGS...: like run, but expects a line on stderr with the reason of the end.
-said() {
+# run_summary CODE ARGS...: like run, but expects one line on stderr with a summary.
+run_summary() {
     local want=$1 code=0
     shift
     what="weft $*"
@@ -17,30 +18,30 @@ said() {
 }
 
 for model in gpt2-tiny llama-tiny llama-tiny-tied-residual; do
-    said 0 generate --model "$data/$model" --tokens 5,6,7 --max-tokens 20 --seed 3 --threads 1
+    run_summary 0 generate --model "$data/$model" --tokens 5,6,7 --max-tokens 20 --seed 3 --threads 1
     err_has '20 tokens after 3, '
     err_has 'stopped by: max-tokens'
     cp out first
     holds test "$(wc -w <first)" -eq 20
     for threads in 2 3; do
-        said 0 generate --model "$data/$model" --tokens 5,6,7 -n 20 --seed 3 --threads $threads
+        run_summary 0 generate --model "$data/$model" --tokens 5,6,7 -n 20 --seed 3 --threads $threads
         holds cmp out first
     done
     # Continuing from its output gives the same tokens: a token depends on seed and position only.
-    said 0 generate --model "$data/$model" -n 12 --seed 3 \
+    run_summary 0 generate --model "$data/$model" -n 12 --seed 3 \
         --tokens "5,6,7,$(cut -d' ' -f1-8 <first | tr ' ' ,)"
     holds test "$(cat out)" = "$(cut -d' ' -f9- <first)"
-    said 0 generate --model "$data/$model" --tokens 5,6,7 -n 20 --seed 4
+    run_summary 0 generate --model "$data/$model" --tokens 5,6,7 -n 20 --seed 4
     holds test "$(cat out)" != "$(cat first)"
-    # Greedy in three ways.
-    said 0 generate --model "$data/$model" --tokens 5,6,7 -n 10 --temperature 0
+    # Three ways to select greedy decoding.
+    run_summary 0 generate --model "$data/$model" --tokens 5,6,7 -n 10 --temperature 0
     cp out greedy
-    said 0 generate --model "$data/$model" --tokens 5,6,7 -n 10 --top-k 1 --seed 9
+    run_summary 0 generate --model "$data/$model" --tokens 5,6,7 -n 10 --top-k 1 --seed 9
     holds cmp out greedy
-    said 0 generate --model "$data/$model" --tokens 5,6,7 -n 10 --top-k 0 --top-p 1e-9 --seed 9
+    run_summary 0 generate --model "$data/$model" --tokens 5,6,7 -n 10 --top-k 0 --top-p 1e-9 --seed 9
     holds cmp out greedy
     # The context is 64.
-    said 0 generate --model "$data/$model" --tokens 5,6,7 --type bf16
+    run_summary 0 generate --model "$data/$model" --tokens 5,6,7 --type bf16
     err_has '61 tokens after 3, '
     err_has 'stopped by: context'
 done
@@ -54,19 +55,19 @@ out_lacks '"text"'
 # The end-of-document token ends the text.
 mkdir ends
 cp "$tiny/model.safetensors" ends
-said 0 generate --model "$tiny" --tokens 5,6,7 -n 10 --seed 8
+run_summary 0 generate --model "$tiny" --tokens 5,6,7 -n 10 --seed 8
 cp out first
-third=$(cut -d' ' -f3 <out) # not among those before it, as what is printed below shows
+third=$(cut -d' ' -f3 <out) # differs from the tokens before it, as the output below shows
 sed "s/^{/{\"eos_token_id\": [$third, 1],/" "$tiny/config.json" >ends/config.json
 run 0 generate --model ends --tokens 5,6,7 --seed 8 --json
 out_has "$third]"
 out_has '"stopped":"end of document"'
-said 0 generate --model ends --tokens 5,6,7 --seed 8
+run_summary 0 generate --model ends --tokens 5,6,7 --seed 8
 holds test "$(cat out)" = "$(cut -d' ' -f1-2 <first)"
 run 0 generate --model ends --json -n 1
 out_has "{\"prompt\":[$third]"
 
-# A model with a tokenizer, not trained at all.
+# An untrained model with a tokenizer.
 printf '\x88\xd8\x34\x01\x01\x00\x00\x00\x40\x00\x00\x00' >tokens.bin
 head -c $((1024 - 12 + 128)) /dev/zero >>tokens.bin
 cat >run.yaml <<END
@@ -78,16 +79,16 @@ optim: {lr: 1e-4}
 log: {dir: text}
 END
 if "$WEFT" train run.yaml >train.out 2>&1; then
-    said 0 generate --model text/model --prompt 'abc' -n 9 --seed 5
+    run_summary 0 generate --model text/model --prompt 'abc' -n 9 --seed 5
     cp out first
     run 0 generate --model text/model --prompt 'abc' -n 9 --seed 5 --json
     out_has '{"prompt":[97,98,99],"tokens":['
     out_has '"text":"'
-    said 0 generate --model text/model --tokens 97,98,99 -n 9 --seed 5
+    run_summary 0 generate --model text/model --tokens 97,98,99 -n 9 --seed 5
     holds cmp out first
     run 0 generate --model text/model -n 1 --json
     out_has '{"prompt":[256]'
-    # The summary starts on a new line, also if both streams go to one place.
+    # The summary starts on a new line, also if both streams go to the same file.
     what='weft generate >both 2>&1'
     holds "$WEFT" generate --model text --prompt 'abc' -n 9 --seed 5 >both 2>&1 </dev/null
     holds grep -aq '^weft: 9 tokens after 3, ' both
@@ -97,7 +98,7 @@ if "$WEFT" train run.yaml >train.out 2>&1; then
 else
     what='weft train run.yaml'
     cp train.out out
-    fail 'no model with text'
+    fail 'the model for the tests cannot be trained'
 fi
 
 # Errors.

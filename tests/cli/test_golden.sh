@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# The reference runs through files only: inputs and results of weft train in one process, in a
-# pipeline and as replicas; and the results exported and read back.
+# Compares weft train with the reference runs through files only, on one rank, in a pipeline and as
+# replicas, and checks that exported results are read back unchanged.
 . "$(dirname -- "$0")/common.bash"
 
-# setting KEY: that number of run.json
+# setting KEY: prints a number of run.json.
 setting() {
     sed -n "s/.*\"$1\": *\([-0-9.e]*\).*/\1/p" "$data/run.json"
 }
-# values KEY: that figure of every step of the run
+# values KEY: prints a figure of every step of the run.
 values() {
     sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" "$run/metrics.jsonl"
 }
-# expected KEY: the same of the reference
+# expected KEY: prints the figures of the reference.
 expected() {
     awk -v k="\"$1\":" '$1 == k { on = 1; next } /\]/ { on = 0 } on { sub(",", ""); print $1 }' \
         "$data/expect.json"
 }
-# near A B BOUND: two lists of numbers, as long as each other, agree
+# near A B BOUND: checks that two lists of numbers have the same length and agree.
 near() {
     [ "$(wc -l <"$1")" -eq "$(setting steps)" ] && [ "$(wc -l <"$2")" -eq "$(setting steps)" ] &&
         paste "$1" "$2" | awk -v bound="$3" '{ d = $1 - $2; if (d < 0) d = -d

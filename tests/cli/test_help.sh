@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# --help of every command names every option; the man page and the completion are well-formed.
+# Checks that --help of every command names every option, and that the man pages and the completion are
+# well-formed.
 . "$(dirname -- "$0")/common.bash"
 
 run 0 --help
@@ -29,7 +30,7 @@ run 0 help --completion
 holds bash -n out
 cp out completion
 
-# A full disk is an error, whatever is printed.
+# Output to a full disk is an error for every kind of help.
 for args in --version --help help 'help --man' 'help --man train' 'help --completion' 'help plan' 'plan --help' 'plan --list'; do
     to_full $args
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft inspect: every kind of file, malformed files, hashes, and the lost rank.
+# Checks weft inspect: every kind of file, malformed files, hashes, and the lost rank.
 . "$(dirname -- "$0")/common.bash"
 
 tiny=$WEFT_TEST_DATA/train/gpt2-tiny
@@ -9,15 +9,15 @@ train() {
     quiet train --model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=8 --data.seq=24 \
         --parallel.micros=4 --parallel.threads=1 --train.slow=off "$@"
 }
-# is_json LINES: checks that the output has so many lines, each a JSON object
+# is_json LINES: checks that the output has LINES lines, each a JSON object.
 is_json() {
     n_checks=$((n_checks + 1))
     [ "$(wc -l <out)" -eq "$1" ] || fail "not $1 lines"
     command -v python3 >/dev/null || return 0
     python3 -c 'import json, sys
-for line in sys.stdin: assert isinstance(json.loads(line), dict)' <out 2>err || fail 'no JSON'
+for line in sys.stdin: assert isinstance(json.loads(line), dict)' <out 2>err || fail 'not JSON'
 }
-# put FILE OFFSET TEXT: overwrites bytes with those that printf writes
+# put FILE OFFSET TEXT: overwrites bytes at OFFSET with TEXT, which may have escapes.
 put() { printf '%b' "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
 
 # -- models -----------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ mkfifo pipe
 run 3 inspect pipe
 run 3 inspect "$tiny/tokens.bin" nothing
 out_has 'tokens   1,537'
-# Every prefix of a small file gives an answer or an error, never a crash.
+# Every prefix of a small file gives a result or an error, never a crash.
 for file in "$tiny/model.safetensors" plan.csv "$tiny/tokens.bin" run.yaml runs/l/ranks/2; do
     for n in 1 2 3 4 7 8 9 12 50 99 463; do
         head -c $n "$file" >some

@@ -1,4 +1,4 @@
-/* weft check --json prints JSON with the contents of the text. */
+/* Checks that weft check --json prints the findings of the text output as JSON. */
 #define _DEFAULT_SOURCE /* popen */
 
 #include <setjmp.h>
@@ -18,14 +18,14 @@
 static struct json_case {
     const char *name, *text, *options;
     int ok;
-    const char *rule, *action; /* of the first finding; no action: behind the last one */
+    const char *rule, *action; /* of the first finding; no action: after the last one */
     int rank, position;
     size_t n_cycle;
 } cases[] = {
     {"right", "0F0,0B0\\n1F0,1B0\\n", "", 1, NULL, NULL, 0, 0, 0},
-    {"missing: at the last of its stage and micro", "0F0,0F1,0B1\\n", "", 0, "missing", "0F0",
-     0, 0, 0},
-    {"missing: behind the last action", "0F1,0B1\\n", "", 0, "missing", NULL, 0, 2, 0},
+    {"missing: at the last action of its stage and micro", "0F0,0F1,0B1\\n", "", 0, "missing",
+     "0F0", 0, 0, 0},
+    {"missing: after the last action", "0F1,0B1\\n", "", 0, "missing", NULL, 0, 2, 0},
     {"missing: on the second rank", "0F0,0B0\\n1F0\\n", "", 0, "missing", "1F0", 1, 0, 0},
     {"a reduction is missing", "0F0,0B0\\n1F0,1B0,1REDUCE_GRAD\\n", "", 0, "missing", "0B0", 0,
      1, 0},
@@ -36,7 +36,7 @@ static struct json_case {
      "deadlock", "0SEND_F1", 0, 3, 2},
 };
 
-/* Reads what `weft check - --json` prints of a text; its exit code must be `code`. */
+/* Runs `weft check - --json` on a text and parses its output.  The exit code must be `code`. */
 static json_t *run(const char *text, const char *options, int code)
 {
     char command[1024];
@@ -99,8 +99,8 @@ static void check_json(void **state)
     json_decref(j);
 }
 
-/* A finding about the whole schedule comes last and has no place. */
-static void check_nowhere(void **state)
+/* A finding about the whole schedule is the last one and has no position. */
+static void check_no_position(void **state)
 {
     (void)state;
     json_t *j = run("0F0,0F1,0F2,0B0,9B1,0B2\\n1F0,1F1,1F2,1B0,1B1,1B2\\n", "", 5);
@@ -115,7 +115,7 @@ static void check_nowhere(void **state)
 }
 
 /* A malformed schedule gives JSON, too, with its exit code. */
-static void check_unreadable(void **state)
+static void check_malformed(void **state)
 {
     (void)state;
     static const char *const texts[] = {"0F0,1G0\\n", "", "# weft schedule 9\\n0F0,0B0\\n"};
@@ -137,8 +137,8 @@ int main(void)
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(cases); i++)
         tests[n++] = (struct CMUnitTest){cases[i].name, check_json, NULL, NULL, &cases[i]};
-    tests[n++] =
-        (struct CMUnitTest){"a finding without a place", check_nowhere, NULL, NULL, NULL};
-    tests[n++] = (struct CMUnitTest){"no schedule at all", check_unreadable, NULL, NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"a finding without a position", check_no_position, NULL,
+                                     NULL, NULL};
+    tests[n++] = (struct CMUnitTest){"a malformed schedule", check_malformed, NULL, NULL, NULL};
     return cmocka_run_group_tests_name("check --json", tests, NULL, NULL) != 0;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Wrong options, costs and schedules of the planning commands; test_errors.sh has all commands.
+# Checks invalid options, costs and schedules of the planning commands; test_errors.sh checks all commands.
 . "$(dirname -- "$0")/common.bash"
 
 run 2 plam
@@ -70,14 +70,14 @@ for name in 1f1b zb-auto zb-v-auto greedy-1f1b; do
             code=0
             "$WEFT" plan -s $name -p 2 -m 2 --cost $cost ${form:+--json $form} >out 2>err </dev/null || code=$?
             [ "$code" -eq 2 ] || [ "$code" -eq 0 ] || fail "exit code $code, want 0 or 2"
-            judge "$code" "$code"
+            check_exit "$code" "$code"
             finite
         done
     done
 done
 
-# A limit holds for the order that a search found, not only for the one that it began with: an
-# error, or bytes within the limits.
+# A limit applies to the order that a search finds, not only to the initial one: the result is an error,
+# or bytes within the limits.
 limits=20:36:28:20:3
 what="weft plan -s zb-auto --bytes-limit $limits"
 code=0
@@ -85,16 +85,16 @@ code=0
     --embedding-cost F=20 --head-cost F=16,I=16 --mem-limit 10 --cost C=5 \
     --partition balanced --json --bytes-limit $limits >out 2>err </dev/null || code=$?
 if [ "$code" -eq 0 ]; then
-    judge 0 0
+    check_exit 0 0
     holds test "$(sed -n 's/.*"rank_bytes":\[\([0-9.,e+]*\)\].*/\1/p' out |
-        awk -F, -v limits=$limits '{ n = split(limits, most, ":"); ok = n == NF
-            for (i = 1; i <= n; i++) ok = ok && $i <= most[i] } END { print ok + 0 }')" = 1
+        awk -F, -v limits=$limits '{ n = split(limits, max, ":"); ok = n == NF
+            for (i = 1; i <= n; i++) ok = ok && $i <= max[i] } END { print ok + 0 }')" = 1
 else
-    judge 2 "$code"
+    check_exit 2 "$code"
     err_has 'over its limit of'
     holds test ! -s out
 fi
-# The same parsing sees the bytes where there is no limit.
+# The same expression finds the bytes if there is no limit.
 run 0 plan -s 1f1b -p 2 -m 2 --layers 2 --layer-cost bytes=7,act=1 --json
 holds grep -qE '"rank_bytes":\[[0-9.,e+]*\]' out
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft plan -o: the extension selects the format, and files are written atomically.
+# Checks weft plan -o: the extension selects the format, and files are written atomically.
 . "$(dirname -- "$0")/common.bash"
 
 run 0 plan -s zb-v -p 2 -m 3 -o plan.csv
@@ -63,25 +63,25 @@ holds test "$(stat -c %a real/plan.csv)" = 640
 (umask 027 && "$WEFT" plan -s 1f1b -p 2 -m 2 -o fresh.csv)
 holds test "$(stat -c %a fresh.csv)" = 640
 
-# A schedule comes from standard input, or from a file whose name does not look like one.
+# A schedule is read from standard input, or from a file without an extension.
 run_with want.csv 0 plan -s - -o again.csv
 holds cmp want.csv again.csv
 run_with /dev/null 5 plan -s -
 cp want.csv bare
 run 0 plan -s bare -o again.csv
 holds cmp want.csv again.csv
-cp plan.csv 1f1b # a schedule's name is that schedule's all the same
+cp plan.csv 1f1b # the name of a schedule takes precedence over a file
 run 0 plan -s 1f1b -p 2 -m 2 -o again.csv
 holds cmp want.csv again.csv
 rm bare
 run 2 plan -s bare
 holds test -z "$(find . -name '*.new')"
 
-# Costs of a model are large; greedy and limited schedules take them.
+# Greedy and limited schedules accept the large costs of a model.
 run 0 plan -s greedy-1f1b -p 2 -m 4 --model gpt2-124m
 out_has 'greedy-1f1b: 2 ranks, 2 stages (linear), 4 micros'
 run 0 plan -s greedy-gpipe -p 2 -m 4 --model gpt2-124m
-# Two micros of memory, to the last digit: 2 x 7756062304.170194 = 15512124608.340388.
+# The limit is the memory of exactly two micros: 2 x 7756062304.170194 = 15512124608.340388.
 run 0 plan -s zb-auto -p 2 -m 10 \
     --mem F=7756062304.170194,I=-3184873398.1351113,W=-4571188906.035082 \
     --mem-limit 15512124608.340387

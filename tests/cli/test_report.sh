@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft report: one file, several runs, missing parts, and the served page.
+# Checks weft report: one file, several runs, missing parts, and the served page.
 . "$(dirname -- "$0")/common.bash"
 
 lacks() { ! grep "$@"; }
@@ -15,11 +15,11 @@ out_has 'wrote runs/a/report.html'
 holds grep -q '<title>a · weft</title>' runs/a/report.html
 holds grep -q '"id":"loss"' runs/a/report.html
 holds grep -q 'No step was traced' runs/a/report.html
-holds test "$(grep -c 'http' runs/a/report.html)" -le 2 # the name of SVG, the policy's element
+holds test "$(grep -c 'http' runs/a/report.html)" -le 2 # the SVG namespace and the security policy
 holds lacks -q 'src=\|href=\|@import\|<link' runs/a/report.html
 cp runs/a/report.html first.html
 run 0 report runs/a
-holds cmp first.html runs/a/report.html # the same run, the same page
+holds cmp first.html runs/a/report.html # the page is reproducible
 run 0 report runs/a runs/b -o both.html
 holds grep -q '<title>a, b · weft</title>' both.html
 run 0 report runs/a -o -
@@ -36,7 +36,7 @@ cp runs/c/report.html own.html
 run 0 report runs/c
 holds cmp own.html runs/c/report.html
 (cd runs/c && "$WEFT" report . -o ../../from-within.html) >/dev/null
-holds cmp own.html from-within.html # its name is known there, too
+holds cmp own.html from-within.html # with the same name
 for part in 'Where the time went' 'Timeline' 'Bubble by cause' 'Bytes between ranks' 'Samples' 'Settings'; do
     holds grep -q "<h2>$part</h2>" runs/c/report.html
 done
@@ -53,7 +53,7 @@ holds grep -q 'class="state stopped"' runs/d/report.html
 holds grep -q '<h2>Checkpoints</h2>' runs/d/report.html
 # A page that cannot be written is a warning.
 mkdir -p runs/e/report.html
-what='weft train, no room for a report'
+what='weft train with a report that cannot be written'
 "$WEFT" train --model.spec=d1 --model.vocab=512 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" --data.seq=16 \
     --data.batch=2 --train.steps=1 --log.dir=runs/e >out 2>err
 holds test $? -eq 0
@@ -83,22 +83,22 @@ for _ in $(seq 1 600); do
 done
 port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' serve.out)
 what="weft report --serve ($port)"
-# ask HEAD: prints the server's answer.
-ask() {
+# request HEAD: prints the response of the server.
+request() {
     exec 3<>"/dev/tcp/127.0.0.1/$port" || return
     printf "$1" >&3
     cat <&3
     exec 3>&-
 }
 if [ -n "$port" ]; then
-    ask "GET / HTTP/1.1\r\nHost: localhost:$port\r\n\r\n" >answer
+    request "GET / HTTP/1.1\r\nHost: localhost:$port\r\n\r\n" >answer
     holds grep -q '^HTTP/1.1 200' answer
     holds grep -q '<h2>Timeline</h2>' answer
-    ask "GET /data.json HTTP/1.1\r\nHost: localhost:$port\r\n\r\n" >answer
+    request "GET /data.json HTTP/1.1\r\nHost: localhost:$port\r\n\r\n" >answer
     holds grep -q '"name":"c","state":"finished","steps":3,"step":3,' answer
-    ask "GET / HTTP/1.1\r\nHost: evil.test:$port\r\n\r\n" >answer
+    request "GET / HTTP/1.1\r\nHost: evil.test:$port\r\n\r\n" >answer
     holds grep -q '^HTTP/1.1 421' answer
-    # A port that is taken.
+    # A port that is in use.
     run 8 report --serve --port "$port" runs/c
     err_has 'taken'
 else

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run that is killed repeatedly and resumed in another layout each time ends with the bits of a run
-# that was never stopped.  The deep test kills it more often.
+# Checks that a run that is killed repeatedly and resumed in another layout each time gives the bits of
+# a run that was never stopped.  The deep test kills it more often.
 . "$(dirname -- "$0")/common.bash"
 
 kills=10
@@ -15,7 +15,7 @@ layouts=('' '--parallel.pp=2' '--parallel.dp=3' '--parallel.pp=4 --parallel.sche
     '--parallel.pp=2 --parallel.dp=2' '--parallel.pp=2 --parallel.schedule=dualpipe')
 resumed=(--log.dir=broken --checkpoint.every=3 --checkpoint.resume=auto)
 
-# last_step RUN: the number of the last step in metrics.jsonl, 0 without one.
+# last_step RUN: prints the number of the last step in metrics.jsonl, or 0.
 last_step() {
     local line
     line=$(tail -n 1 "$1/metrics.jsonl" 2>/dev/null)
@@ -24,8 +24,8 @@ last_step() {
     echo "${line:-0}"
 }
 
-# The run has no end of its own: each kill waits for new steps, so it always hits a training run,
-# however fast or busy the machine is.
+# The run does not end by itself, and each kill waits for new steps.  So the kill always hits a training
+# run, whatever the speed and load of the machine.
 RANDOM=7
 for ((i = 0; i < kills; i++)); do
     # shellcheck disable=SC2206 # words
@@ -47,32 +47,32 @@ run 0 train "${settings[@]}" --train.steps=$steps --log.dir=whole
 run 0 inspect --hash whole
 holds test "$got" = "$(cut -d ' ' -f 1 out)"
 echo "killed $kills times in $steps steps"
-# Every step once, with the same losses and norms.
+# Every step is recorded once, with the same loss and norm.
 steps() { sed 's/,"lr".*//' "$1/metrics.jsonl"; }
 holds test "$(steps broken)" = "$(steps whole)"
 
-# A signal leaves a checkpoint, and the run goes on from it.
-"$WEFT" train "${settings[@]}" --train.steps=100000 --log.dir=told --checkpoint.every=1000 >log 2>&1 &
+# After a signal the run saves a checkpoint, and can be resumed from it.
+"$WEFT" train "${settings[@]}" --train.steps=100000 --log.dir=signalled --checkpoint.every=1000 >log 2>&1 &
 pid=$!
 for _ in $(seq 600); do
     grep -q 'step 2/' log && break
     sleep 0.1
 done
-# A second run in the same directory is refused while the first one has it.
-run 2 train "${settings[@]}" --train.steps=60 --log.dir=told --checkpoint.resume=auto
+# A second run in the same directory is rejected while the first one is running.
+run 2 train "${settings[@]}" --train.steps=60 --log.dir=signalled --checkpoint.resume=auto
 err_has 'locked'
 kill -TERM $pid
 status=0
 wait $pid || status=$?
 holds test $status -eq 143
 holds grep -q 'saved    checkpoint of step' log
-run 2 train "${settings[@]}" --train.steps=60 --log.dir=told
+run 2 train "${settings[@]}" --train.steps=60 --log.dir=signalled
 err_has 'checkpoint.resume=auto'
-run 0 train "${settings[@]}" --log.dir=told --checkpoint.resume=auto --train.max_time=1 \
+run 0 train "${settings[@]}" --log.dir=signalled --checkpoint.resume=auto --train.max_time=1 \
     --train.steps=100000 --checkpoint.every=1000
 out_has 'resumed  from the checkpoint of step'
 
-# A broken checkpoint is named, and the one before it taken.
+# A broken checkpoint is named, and the previous one is used.
 run 0 train "${settings[@]}" --train.steps=10 --log.dir=flip --checkpoint.every=5 --checkpoint.async=false
 rm -r flip/model
 newest=$(ls -d flip/checkpoints/step-* | tail -n 1)
@@ -84,7 +84,8 @@ out_has 'resumed  from the checkpoint of step 5'
 run 4 train "${settings[@]}" --train.steps=10 --checkpoint.resume="$newest.nowhere"
 
 numbers() { sed 's/.*"step":\([0-9]*\).*/\1/' "$1/metrics.jsonl"; }
-# What a run that was killed without a checkpoint has left is kept, and no part of the next one.
+# The metrics of a run that was killed without a checkpoint are kept, but not mixed with those of the
+# next run.
 sampled=("${settings[@]}" --log.sample=2 --log.sample_tokens=3 --checkpoint.async=false --optim.decay_steps=30)
 run 0 train "${sampled[@]}" --train.steps=12 --log.dir=once
 run 0 train "${sampled[@]}" --train.steps=9 --log.dir=twice --optim.lr=0.01
@@ -99,7 +100,7 @@ holds test "$(steps twice)" = "$(steps once)"
 holds cmp dead twice/metrics-1.jsonl
 holds cmp once/samples.jsonl twice/samples.jsonl
 holds test -s twice/samples-1.jsonl -a ! -e twice/metrics-2.jsonl
-# Likewise where the checkpoint is that of another directory; its own are no strangers.
+# The same applies if the checkpoint is in another directory, but not if it is in the run's own one.
 run 0 train "${sampled[@]}" --train.steps=9 --log.dir=guest --optim.lr=0.01
 rm -r guest/model
 run 0 train "${sampled[@]}" --train.steps=14 --log.dir=guest --checkpoint.every=1 \

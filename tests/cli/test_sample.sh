@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# log.sample: texts from the weights as they are.  The run keeps its bits, every layout writes the same
-# texts, weft generate the last of them, and a run that goes on has each once.
+# Checks log.sample: samples do not change the bits of a run, every layout writes the same samples, weft
+# generate reproduces the last one, and a resumed run has each sample once.
 . "$(dirname -- "$0")/common.bash"
 
 for i in $(seq 1 400); do printf 'the quick brown fox %s jumps over %s lazy dogs\n' "$i" "$((i * i))"; done >text.txt
@@ -22,14 +22,14 @@ holds test "$(sed 's/,"lr".*//' plain/metrics.jsonl)" = "$(sed 's/,"lr".*//' a/m
 holds test "$(grep -c '^{"step":[0-9]*,"text":"the quick ' a/samples.jsonl)" -eq 3
 holds grep -q '<h2>Samples</h2>' <("$WEFT" report a -o -)
 
-# What generate says of the finished model, when it is asked for the same.
+# weft generate with the finished model gives the last sample.
 run 0 generate --model a/model --prompt 'the quick ' --max-tokens 40 --json
 text=$(sed -n 's/.*"text":\("[^"]*"\).*/\1/p' out)
 last=$(sed -n '3s/.*"text":"the quick \([^"]*"\).*/"\1/p' a/samples.jsonl)
 holds test -n "$text"
 holds test "${text%\\u000a*}" = "${last%\\u000a*}"
 
-# Wherever the weights are.
+# Every layout writes the same samples.
 n=0
 for layout in '--parallel.pp=2 --parallel.schedule=zb-h1' '--parallel.dp=2 --parallel.pp=2' \
     '--parallel.pp=2 --parallel.chunks=2 --parallel.schedule=interleaved-1f1b' '--parallel.dp=3'; do
@@ -40,7 +40,7 @@ for layout in '--parallel.pp=2 --parallel.schedule=zb-h1' '--parallel.dp=2 --par
     holds test "$(hash_of r$n)" = "$(hash_of a)"
 done
 
-# A run that was stopped, after a text that comes again.
+# A resumed run repeats a sample that it had written before.
 run 0 train "${settings[@]}" "${sampled[@]}" --log.dir=s --checkpoint.every=4 --checkpoint.async=false
 rm -rf s/model s/checkpoints/step-*12
 run 0 train "${settings[@]}" "${sampled[@]}" --log.dir=s --checkpoint.every=4 --checkpoint.async=false --checkpoint.resume=auto
@@ -48,8 +48,8 @@ out_has 'resumed  from the checkpoint of step 8'
 holds cmp a/samples.jsonl s/samples.jsonl
 holds test "$(hash_of s)" = "$(hash_of a)"
 
-# The run, its model and its texts have one tokenizer, wherever it is found: in the folder of a file or
-# of a list, in model.dir; never one of more tokens than the model has.
+# The run, its model and its samples have the same tokenizer, which is found in the folder of a data file
+# or of a list, in model.dir, or by name.  A tokenizer with more tokens than the model is not used.
 found=(--data.batch=4 --parallel.micros=4 --parallel.threads=1 --train.steps=1 --checkpoint.every=1 --log.sample=1 --log.sample_tokens=2)
 new=(--model.arch=gpt2 --model.layers=1 --model.dim=32 --model.heads=2 --model.ctx=64)
 shard=$(echo data/*.bin)
@@ -70,7 +70,7 @@ cp data/tokenizer.json bare/
 run 0 train "${new[@]}" "${found[@]}" --model.vocab=300 --data.train=bare/few.bin --log.dir=of-none
 holds test ! -e of-none/tokenizer.json -a ! -e of-none/model/tokenizer.json
 
-# A new model of bytes says all kinds of things: none of them moves the cursor.
+# The samples of an untrained byte model contain control characters, which are escaped.
 run 0 train --model.spec=d1 --model.vocab=257 --model.ctx=64 --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin" \
     --data.batch=2 --train.steps=6 --optim.lr=1e-6 --log.sample=1 --log.sample_tokens=60 --log.dir=b
 holds test "$(grep -c '^sample' out)" -eq 6
@@ -78,7 +78,7 @@ holds test "$(LC_ALL=C tr -d '\n -~' <out | wc -c)" -le 600
 n_checks=$((n_checks + 1))
 ! LC_ALL=C grep -q $'[\001-\010\013-\037\177]' out || fail 'a control character is printed'
 out_has '\x'
-# Numbers, where there can be no text; and no prompt then.
+# Without a tokenizer samples are token numbers, and a prompt is an error.
 tiny=(--model.dir="$WEFT_TEST_DATA/train/gpt2-tiny" --data.train="$WEFT_TEST_DATA/train/gpt2-tiny/tokens.bin"
     --data.seq=24 --data.batch=2 --train.steps=1 --log.sample=1)
 run 0 train "${tiny[@]}" --log.sample_tokens=3

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft simulate and weft compare: what they say and what they refuse.
+# Checks the output and the errors of weft simulate and weft compare.
 . "$(dirname -- "$0")/common.bash"
 
 two_nodes='node:2 rank:2 intra:200GB/s,2us inter:25GB/s,8us'
@@ -18,13 +18,13 @@ run 0 simulate -s 1f1b -p 2 -m 4 --speed 1:2 --json
 out_has '"critical_path"'
 out_lacks '"bound"'
 
-# The same bits every time.
+# The output is reproducible.
 run 0 simulate -s zb-h1 -p 4 -m 8 --samples 200 --json
 cp out first
 run 0 simulate -s zb-h1 -p 4 -m 8 --samples 200 --json
 holds cmp out first
 
-# Costs from a measurement: of stages 0 and 1, the second twice as slow.
+# Costs from a measured trace of stages 0 and 1; the second takes twice as long.
 cat >run.trace <<'END'
 # weft trace 1
 # weft name run

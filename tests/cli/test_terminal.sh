@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Drawing on a pseudo-terminal (script, from bsdutils): the bar is redrawn in place, fits and is
-# removed; without a terminal there is none.
+# Checks the progress bar on a pseudo-terminal (script, from bsdutils): it is redrawn in place, fits and
+# is removed.  Without a terminal there is no bar.
 . "$(dirname -- "$0")/common.bash"
 export TERM=xterm
 
@@ -14,15 +14,15 @@ END
 
 lacks() { ! grep "$@"; }
 
-# on_terminal CODE COLUMNS COMMAND: everything that it wrote goes to raw; what a person would see of it in
-# the end to seen, by the two things that are used: back to the line's begin, and clear to its end.
+# on_terminal CODE COLUMNS COMMAND: writes the output of COMMAND to raw, and the final contents of the
+# screen to seen.  It interprets carriage return and "clear to the end of the line", which weft uses.
 on_terminal() {
     local code=0
     what=$3
     script -qec "stty cols $2; exec $3" /dev/null >raw 2>err </dev/null || code=$?
-    look "$1" "$code"
+    render_screen "$1" "$code"
 }
-look() {
+render_screen() {
     n_checks=$((n_checks + 1))
     [ "$2" -eq "$1" ] || fail "exit code $2, want $1"
     tr -d '\a' <raw | sed 's/\r$//' | awk '{
@@ -54,12 +54,12 @@ bars >drawn
 holds grep -q '^step 1/40 \[\.*\]   2% | loss 4\.[0-9]* | eta 0:[0-9:]* | [0-9,]* tok/s$' drawn
 holds grep -q '^step 40/40 \[#*\] 100% | loss ' drawn
 
-# The terminal becomes narrower: once a bar is there; then two that fit are waited for.
+# The terminal becomes narrower after the first bar; then the test waits for two bars that fit.
 cat >narrow.sh <<END
-wait_for_bars() { # of at most so many columns, and whole
+wait_for_bars() { # COUNT COLUMNS: waits for COUNT complete bars of at most COLUMNS columns
     for _ in \$(seq 300); do
-        tr '\r' '\n' <raw | awk -v n=\$1 -v most=\$2 '
-            /^step .*%.*\033\[K\$/ && length <= most + 3 { n-- } END { exit n > 0 }' && return
+        tr '\r' '\n' <raw | awk -v n=\$1 -v max=\$2 '
+            /^step .*%.*\033\[K\$/ && length <= max + 3 { n-- } END { exit n > 0 }' && return
         sleep 0.1
     done
 }
@@ -98,7 +98,7 @@ on_terminal 3 100 "$WEFT train run.yaml --data.train=late.bin"
 holds grep -q '^weft: .*token 250' seen
 no_bar_is_left
 
-# Ctrl-C at the keyboard, once.
+# Ctrl-C is pressed once.
 what='Ctrl-C'
 code=0
 {
@@ -106,7 +106,7 @@ code=0
     printf '\003'
     sleep 2
 } | script -qec "stty cols 100; exec $WEFT train run.yaml --train.steps=100000000 --log.dir=b" /dev/null >raw 2>err || code=$?
-look 130 "$code"
+render_screen 130 "$code"
 out_has 'stopping after this step'
 out_has 'received a signal'
 no_bar_is_left

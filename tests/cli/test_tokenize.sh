@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# weft tokenize: its files, its output and its errors.
+# Checks the files, the output and the errors of weft tokenize.
 . "$(dirname -- "$0")/common.bash"
 
 printf 'one\ntwo\nthree\nfour\n' >book.txt
 printf '{"text": "a b c"}\n{"text": "d"}\n' >lines.jsonl
 
-# One file of bytes: a header of 1024 bytes and two for each token, the document's end with them.
+# One shard of byte tokens: a header of 1024 bytes, and two bytes per token, including the end of the
+# document.
 run 0 tokenize book.txt -o tokens.bin
 out_has 'bytes, vocabulary of 257'
 out_has '20 tokens of 1 document in 1 shard'
 holds test "$(stat -c %s tokens.bin)" -eq $((1024 + 2 * 20))
 holds test "$(od -An -tu2 -j1024 -N6 tokens.bin | tr -s ' ')" = ' 111 110 101'
 holds test "$(od -An -tu2 -j1062 tokens.bin | tr -d ' ')" = 256
-run 0 tokenize book.txt -o tokens.bin # it is replaced
+run 0 tokenize book.txt -o tokens.bin # replaces the file
 
-# A directory, with a part held back.
+# A directory with validation data.
 run 0 tokenize book.txt lines.jsonl -o data --val 0.3 --threads 2 --json
 out_has '"tokenizer":"bytes","vocab":257'
 holds test -s data/train-000000.bin
@@ -44,7 +45,7 @@ run 0 train --model.spec=d1 --data.train="bpe/train-*.bin" --data.seq=16 --data.
     --train.steps=1 --log.dir=run --model.dim=32 --model.heads=2 --model.vocab=2048
 holds test -s run/metrics.jsonl
 
-# The model's vocabulary is that of the data unless it is given; a smaller one is refused at once.
+# The model has the vocabulary of the data unless it is given; a smaller one is rejected at once.
 shape=(--model.spec=d1 --model.dim=32 --model.heads=2 --data.seq=16 --data.batch=2 --train.steps=1)
 run 0 train "${shape[@]}" --data.train=bpe --log.dir=auto_vocab
 holds grep -q '^  vocab: 2048' auto_vocab/config.yaml

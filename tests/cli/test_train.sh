@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# weft train from end to end: settings in, a run directory out; stopping, and what is refused.
+# Checks weft train end to end: settings, the run directory, stopping, and errors.
 . "$(dirname -- "$0")/common.bash"
 
 tiny=$WEFT_TEST_DATA/train/gpt2-tiny
@@ -11,11 +11,11 @@ train: {steps: 8}
 optim: {lr: 1e-3, min_lr: 1e-4, warmup: 3, decay_steps: 10, weight_decay: 0.1}
 END
 
-# values FILE KEY: that figure of every step
+# values FILE KEY: prints a figure of every step.
 values() {
     sed -n "s/.*\"$2\":\([^,}]*\).*/\1/p" "$1"
 }
-# near A B: two lists of numbers agree to 2e-5
+# near A B: checks that two lists of numbers agree to 2e-5.
 near() {
     paste "$1" "$2" | awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d <= 2e-5 * $2)) bad = 1 }
                            END { exit bad || NR == 0 }'
@@ -47,7 +47,7 @@ for key in loss grad_norm; do
 done
 holds test "$(ls runs/a/model | tr '\n' ' ')" = 'config.json model.safetensors '
 
-# The settings it was run with give the same settings.
+# The config.yaml of a run gives the same settings.
 run 0 train runs/a/config.yaml --print-config
 holds cmp out runs/a/config.yaml
 run 0 train run.yaml --log.dir=runs/a --print-config
@@ -55,7 +55,7 @@ holds cmp out runs/a/config.yaml
 out_has 'warmup: 3'
 to_full train --print-config
 
-# A finished run is not touched.
+# A finished run is not changed.
 cp runs/a/metrics.jsonl before
 run 2 train run.yaml --log.dir=runs/a
 err_has 'log.dir runs/a has a finished run'
@@ -63,7 +63,7 @@ holds cmp before runs/a/metrics.jsonl
 run 2 train run.yaml --log.dir=run.yaml
 err_has 'is a file'
 
-# The same bits with another number of threads; flags win over the file.
+# Another number of threads gives the same bits; flags override the file.
 run 0 train run.yaml --log.dir runs/b --parallel.threads 1
 out_has 'machine  1 thread, '
 holds cmp runs/a/model/model.safetensors runs/b/model/model.safetensors
@@ -75,7 +75,7 @@ out_has 'sums     fast'
 out_has 'run      nothing is kept'
 out_lacks 'saved'
 
-# What was saved is a model to go on from; nothing but steps 1, 3, 6, 7 is printed.
+# The saved weights can be trained further; only steps 1, 3, 6 and 7 are printed.
 run 0 train run.yaml --model.dir=runs/a/model --train.steps=7 --log.every=3 --train.precision=bf16
 out_has 'bf16 up to'
 holds test "$(grep -c '^step' out)" -eq 4
@@ -84,7 +84,7 @@ run 0 train --model.spec=d1 --model.vocab=128 --model.ctx=16 --data.train="$tiny
 out_has 'new, seed 1'
 holds test -f runs/new/model/model.safetensors
 
-# What cannot be.
+# Invalid settings.
 run 2 train run.yaml --optim.lrr=1
 err_has 'optim.lr'
 run 2 train run.yaml --optim.lr=fast
@@ -119,12 +119,12 @@ run 0 train run.yaml --train.steps=1 --parallel.threads=$((8 * $(nproc)))
 run 0 train run.yaml --train.steps=1 --parallel.pp=4 --parallel.threads=$((2 * $(nproc)))
 out_has 'on 4 ranks, maximum on rank '
 
-# Time that is over.
+# train.max_time.
 run 0 train run.yaml --train.steps=100000000 --train.max_time=0.2
 out_has 'kept     nothing: log.dir is not set'
 run 0 train run.yaml --train.steps=100000000 --train.max_time=0.2 --checkpoint.every=1000000 --log.dir="runs/it's"
 out_has "resume   weft train 'runs/it'\\''s/config.yaml' --checkpoint.resume=auto"
-run 0 train "runs/it's/config.yaml" --checkpoint.resume=auto # just that
+run 0 train "runs/it's/config.yaml" --checkpoint.resume=auto # the printed command
 out_has 'resumed  from the checkpoint of step '
 run 0 train run.yaml --train.steps=100000000 --train.max_time=0.2 --log.dir=runs/t
 out_has 'train.max_time has elapsed'
@@ -133,7 +133,7 @@ out_has 'start a new run from these weights with --model.dir=runs/t/model'
 holds test "$(tail -n 1 out)" = 'report   runs/t/report.html'
 holds test -f runs/t/model/model.safetensors
 
-# Signals: the step is finished, the weights are saved.
+# After a signal the current step is finished, and the weights are saved.
 stop_with() {
     local signal=$1 want=$2 code=0 folder=runs/$1 tries=0
     what="weft train, SIG$signal"
@@ -155,14 +155,14 @@ stop_with() {
 stop_with INT 130
 stop_with TERM 143
 
-# An unfinished run starts anew.
+# A new run replaces an unfinished one.
 mkdir -p runs/u && cp before runs/u/metrics.jsonl
 run 0 train run.yaml --train.steps=1 --log.dir=runs/u
 out_has 'replaces an unfinished run, whose metrics are now in runs/u/metrics-1.jsonl'
 holds cmp before runs/u/metrics-1.jsonl
 holds test "$(wc -l <runs/u/metrics.jsonl)" -eq 1
 
-# A step that fails keeps what the ones before it made.
+# After a failed step the weights of the previous step are saved.
 cp "$tiny/tokens.bin" late.bin
 chmod u+w late.bin
 printf '\377\377' | dd of=late.bin bs=1 seek=$((1024 + 2 * 250)) conv=notrunc status=none
@@ -174,7 +174,7 @@ err_has 'step 2'
 err_has 'token 250'
 holds test -s runs/late/model/model.safetensors
 
-# Weights that are no numbers are not trained with: the first of the file becomes one.
+# Non-finite weights are an error: the first weight of the file becomes NaN.
 cp -r "$tiny" sick
 chmod -R u+w sick
 data=$((8 + $(od -An -tu8 -N8 sick/model.safetensors)))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# parallel.auto: whatever it chooses, the bits are those of the run without it; and what --dry-run
-# says.
+# Checks that parallel.auto gives the bits of a run without it, whatever it chooses, and the output of
+# --dry-run.
 . "$(dirname -- "$0")/common.bash"
 
 tiny=$WEFT_TEST_DATA/train/gpt2-tiny
@@ -18,7 +18,7 @@ out_has 'ms/step  bubble    bytes/rank'
 out_lacks 'as given'
 holds same plain chosen
 
-# The run's own file says what was chosen: a repeat measures nothing.
+# The config.yaml of the run contains the choice, so a repeated run measures nothing.
 holds grep -q '^  auto: false' chosen/config.yaml
 holds grep -q '^  threads: [1-9]' chosen/config.yaml
 run 0 train chosen/config.yaml --log.dir=repeated
@@ -26,7 +26,7 @@ out_lacks 'auto '
 holds same plain repeated
 holds cmp chosen/schedule.csv repeated/schedule.csv
 
-# What is given stays, be it the default.
+# Given settings are kept, even if they equal the default.
 run 0 train "${settings[@]}" --parallel.auto=true --parallel.pp=2 --log.dir=pipeline
 out_has 'as given: parallel.pp; remove'
 holds grep -q '^  pp: 2' pipeline/config.yaml
@@ -39,7 +39,7 @@ holds same plain given
 run 0 train "${settings[@]}" --parallel.auto=true --parallel.threads=1 --dry-run
 out_has '1 thread each'
 
-# A printed file has all keys: what it says by default was not chosen by anyone.
+# A file of --print-config has all keys; those with default values are not regarded as given.
 "$WEFT" train --print-config "${settings[@]}" >printed.yaml
 run 0 train printed.yaml --parallel.auto=true --log.dir=printed
 out_lacks 'as given'
@@ -47,33 +47,33 @@ holds same plain printed
 run 0 train printed.yaml --parallel.auto=true --parallel.pp=2 --dry-run
 out_has 'as given: parallel.pp; remove'
 
-# Nothing is trained, nothing is written.
+# --dry-run trains nothing and writes nothing.
 run 0 train "${settings[@]}" --parallel.auto=true --dry-run --log.dir=dry
 out_has 'auto     measured and compared in'
 out_has 'stages   0 on rank'
 holds test ! -e dry
 
-# What cannot be.
+# Impossible layouts.
 run 2 train "${settings[@]}" --parallel.auto=true --parallel.pp=5
 err_has 'parallel.auto: nothing can be run: 4 layers cannot fill 5 stages'
 run 2 train "${settings[@]}" --parallel.auto=true --parallel.dp=5
 err_has 'parallel.auto: nothing can be run: parallel.dp 5 is greater than parallel.micros (4 micros'
 run 2 train "${settings[@]}" --parallel.auto=true --parallel.schedule=1f1c
 err_has '1f1b'
-# More micros are only tried where they help, however large the batch is.
-made=(--model.arch=gpt2 --model.layers=2 --model.dim=16 --model.heads=2 --model.vocab=512
+# More micros are tried only if they can help, even if the batch is large.
+model=(--model.arch=gpt2 --model.layers=2 --model.dim=16 --model.heads=2 --model.vocab=512
     --model.ctx=24 --data.train="$tiny/tokens.bin" --data.batch=512 --parallel.auto=true --dry-run)
 begin=$SECONDS
-run 2 train "${made[@]}" --parallel.pp=8
+run 2 train "${model[@]}" --parallel.pp=8
 err_has 'parallel.auto: nothing can be run: 2 layers cannot fill 8 stages'
-run 0 train "${made[@]}" --parallel.pp=2 --parallel.dp=300
+run 0 train "${model[@]}" --parallel.pp=2 --parallel.dp=300
 out_has 'auto     parallel.micros is 300, the minimum that can run here'
 holds test $((SECONDS - begin)) -lt 90
 
-# The plan in words: layers of stages, units, one of a thing, a head alone.
+# The printed plan: layers per stage, units, singular forms, a stage with only the head.
 run 0 train "${settings[@]}" --parallel.partition=4,0 --parallel.pp=2 --parallel.threads=1 \
     --dry-run
-# 4 micros of 2 x 24 x 48 floats each way; the tied embedding's 128 x 48 gradients of 8 bytes.
+# 4 micros of 2 x 24 x 48 floats in each direction; 128 x 48 gradients of 8 bytes of the tied embedding.
 out_has 'traffic  72.0 KiB per step in the pipeline, maximum from rank 0 to rank 1: 36.0 KiB'
 out_has 'traffic  48.0 KiB of gradients and 24.0 KiB of weights per step between ranks that share parameters'
 out_has 'ranks    2: pp 2 x dp 1, 1 thread each; schedule 1f1b, 2 stages, 4 micros of 2 sequences'
@@ -92,7 +92,7 @@ out_has 'per step in each pipeline, maximum from rank'
 run 0 train "${settings[@]}" --parallel.dp=2 --train.reduction=fast --dry-run
 out_has 'traffic  478 KiB of gradients and 478 KiB of weights' # 122400 floats
 
-# Under MPI the ranks are as many as were started, and all take the same choice.
+# Under MPI all started ranks are used, and all make the same choice.
 mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && {
     what='mpirun -n 2 weft train'
     options=(--oversubscribe --mca mpi_yield_when_idle 1)
@@ -115,7 +115,7 @@ mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && 
     holds test "$code" -eq 2
     err_has 'parallel.pp 3 x parallel.dp 1 needs 3 ranks, and 2 were started; use mpirun -n 3'
 
-    # Rank 0 divides the cores, rank 1 believes that it has them all: both measure the same.
+    # Rank 0 divides the cores, and rank 1 uses all of them: both still measure the same layouts.
     what='mpirun, ranks with different numbers of cores'
     code=0
     "$mpi" "${options[@]}" -n 1 "$WEFT" train "${settings[@]}" --parallel.auto=true \
@@ -125,7 +125,7 @@ mpi=$(command -v mpirun.openmpi) && [ -e "$WEFT_BUILD_DIR/weft-openmpi.so" ] && 
     out_has 'auto     measured and compared in'
     holds same plain uneven
 
-    # What differs is named before anything is measured, whoever has which.
+    # A different setting is named before anything is measured.
     for other in --parallel.auto=false --parallel.pp=2 --optim.lr=0.5; do
         what="mpirun, rank 1 has $other"
         code=0

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs of several ranks: their traces, disks that are full, and what a checkpoint can go on as.
+# Checks runs of several ranks: traces, full disks, and resuming with other settings.
 . "$(dirname -- "$0")/common.bash"
 
 tiny=$WEFT_TEST_DATA/train/gpt2-tiny
 settings=(--model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=8 --data.seq=24
     --parallel.threads=1 --train.timeout=20 --train.slow=off)
 
-# ordered TRACE: an action on one rank never begins before what it waits for on another has ended.
+# ordered TRACE: checks that no action starts before the actions of other ranks that it depends on end.
 ordered() {
     awk '$2 == "compute" { begin[$3] = $4; end[$3] = $4 + $5 }
          END { for (m = 0; m < 3; m++)
@@ -14,8 +14,8 @@ ordered() {
                exit bad }' "$1"
 }
 
-# Replicas with different numbers of micros have different numbers of events; an evaluation in
-# between is not what is traced.
+# Replicas with different numbers of micros have different numbers of events; evaluations are not
+# traced.
 run 0 train "${settings[@]}" --data.val="$tiny/tokens.bin" --eval.every=1 --eval.batches=1 \
     --parallel.micros=5 --parallel.pp=2 --parallel.dp=2 --train.steps=2 --log.trace_steps=2 \
     --log.dir=traced
@@ -28,8 +28,8 @@ for step in 1 2; do
     done
 done
 
-# One micro: on one rank gradients of one contribution are kept in fp32, in a pipeline as exact sums.
-# With 8 x 24 tokens that goes for the head, too, with 32 x 24 for the layers alone.
+# With one micro, one rank keeps gradients in fp32, and a pipeline keeps them as exact sums.  With 8 x 24
+# tokens this includes the head, with 32 x 24 only the layers.
 for case in 'gpt2-tiny fp32 8' 'gpt2-tiny bf16 8' 'gpt2-tiny fp32 32' 'llama-tiny fp32 8'; do
     read -r name precision batch <<<"$case"
     model=$WEFT_TEST_DATA/train/$name
@@ -47,8 +47,8 @@ for case in 'gpt2-tiny fp32 8' 'gpt2-tiny bf16 8' 'gpt2-tiny fp32 32' 'llama-tin
     rm -rf one-1 one-2
 done
 
-# A checkpoint that cannot be written: a run that is over keeps its weights, one that is stopped
-# says that nothing was kept.  Files of more than 600 KiB are too large here.
+# If a checkpoint cannot be written, a finished run still saves its weights, and a stopped run reports an
+# error.  Files are limited to 600 KiB.
 limited() {
     local want=$1 code=0
     shift
@@ -74,7 +74,7 @@ for layout in '' '--parallel.pp=2' '--parallel.dp=2' '--parallel.pp=2 --checkpoi
     holds test ! -e stopped/model
 done
 
-# The same shapes are not the same model.
+# Models with equal shapes but different numbers of heads are different.
 shape=(--model.arch=gpt2 --model.layers=2 --model.dim=32 --model.vocab=128 --model.ctx=64
     --data.train="$tiny/tokens.bin" --data.seq=24 --parallel.threads=1 --train.timeout=20)
 run 0 train "${shape[@]}" --model.heads=4 --data.batch=8 --train.steps=1000000 \
@@ -83,7 +83,7 @@ run 4 train "${shape[@]}" --model.heads=8 --data.batch=8 --train.steps=1000000 -
     --checkpoint.resume=auto --parallel.pp=2
 err_has 'is a checkpoint of another model'
 err_has '"n_head": 4 where the settings have "n_head": 8'
-# Other data is another run: it goes on, and says so.
+# A run with other data continues with a warning.
 holds "$WEFT" train "${shape[@]}" --model.heads=4 --data.batch=6 --train.steps=1000000 \
     --log.dir=heads --checkpoint.resume=auto --parallel.pp=2 --train.max_time=0.01 \
     --checkpoint.every=1000000 >out 2>err
@@ -91,13 +91,14 @@ err_has 'weft: warning: the run continues with settings that differ from its che
 out_has 'resumed  from the checkpoint of step'
 run 0 train "${shape[@]}" --model.heads=4 --data.batch=6 --train.steps=1000000 \
     --log.dir=heads --checkpoint.resume=auto --train.max_time=0.01 --checkpoint.every=1000000
-# The learning rate comes down over all steps, unless it is said otherwise.
+# The learning rate decays over all steps, unless optim.decay_steps is set.
 holds "$WEFT" train "${shape[@]}" --model.heads=4 --data.batch=6 --train.steps=2000000 \
     --log.dir=heads --checkpoint.resume=auto --train.max_time=0.01 --checkpoint.every=1000000 \
     >out 2>err
 err_has 'train.steps was 1000000 and is 2000000'
 
-# Going back needs a directory of its own: new checkpoints would be the oldest, and go first.
+# Resuming from an older checkpoint needs another directory: new checkpoints would be the oldest and be
+# deleted first.
 run 0 train "${settings[@]}" --parallel.micros=4 --train.steps=4 --checkpoint.every=2 \
     --checkpoint.async=false --log.dir=back
 rm -r back/model

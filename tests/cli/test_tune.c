@@ -95,7 +95,7 @@ static void check_json(void **state)
     json_decref(j);
 }
 
-static void check_refused(void **state)
+static void check_errors(void **state)
 {
     static const char *const all[] = {
         "tune",
@@ -143,7 +143,7 @@ int main(void)
         cmocka_unit_test(check_text),
         cmocka_unit_test(check_file),
         cmocka_unit_test(check_json),
-        cmocka_unit_test(check_refused),
+        cmocka_unit_test(check_errors),
     };
     return cmocka_run_group_tests_name("tune command", tests, NULL, NULL) != 0;
 }
