@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The drawn page in a real browser: it is rendered, the mouse finds the right action, text is escaped,
-# and the console has no messages.  Skipped (77) without chromium.
+# Checks the drawn page in a real browser: it is rendered, the tooltip shows the correct action, text is
+# escaped, and the console has no messages.  Skipped (77) without chromium.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
     echo 'skipped: no chromium here (make setup-browser installs it)'
     exit 77
@@ -8,12 +8,12 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
 . "$(dirname -- "$0")/../cli/common.bash"
 . "$WEFT_SOURCE_DIR/tests/browser/browse.bash"
 
-# dom HASH: what the page holds after it was loaded as page.html#HASH, in dom; its messages in log.
+# dom HASH: writes the contents of page.html#HASH after loading to out, and its messages to err.
 dom() {
     n_checks=$((n_checks + 1))
     what="page.html#$1"
     browse "file://$dir/page.html#$1" --window-size=1200,700
-    grep CONSOLE err && fail 'the console is not silent'
+    grep CONSOLE err && fail 'the console has messages'
     holds grep -q 'data-ready="1"' out
 }
 
@@ -22,7 +22,7 @@ tip() {
     sed -n '/<div id="tip"/,/<\/div>/p' out | sed 's/<[^>]*>//g' >tip
     for text; do
         n_checks=$((n_checks + 1))
-        grep -qxF -e "$text" tip || fail "the pointer does not show '$text' but: $(tr '\n' '|' <tip)"
+        grep -qxF -e "$text" tip || fail "the tooltip does not show '$text' but: $(tr '\n' '|' <tip)"
     done
 }
 
@@ -39,7 +39,7 @@ tip '3B0' 'rank 3' 'start 4' 'length 2'
 dom 'rank=0&time=7'
 tip 'idle' 'start 4' 'length 6'
 
-# Two traces, messages, real time, a title with a script.
+# A page with two traces, messages, real time, and a script in the title.
 run 0 draw plan.csv "$WEFT_TEST_DATA/trace_measured.trace" --unit 10ms --lanes \
     --title '</title></script><script>document.title="run"</script><b>x' -o page.html
 dom 'rank=0&time=12&trace=1&lane=1'
@@ -47,7 +47,7 @@ tip '0SEND_F0' 'rank 0 of measured, send' 'start 10.782 ms' 'carries 1.000 MiB (
 holds grep -qF '&lt;/script&gt;&lt;script&gt;document.title="run"&lt;/script&gt;&lt;b&gt;x</h1>' out
 holds grep -qF '<title>&lt;/title&gt;&lt;/script&gt;' out
 
-# Too many actions to be drawn one by one.
+# A page with too many actions to draw each one.
 run 0 plan -s zb-h1 -p 64 -m 512 -o page.html
 holds test "$(wc -c <page.html)" -lt 6000000
 dom 'rank=63&time=400.5'

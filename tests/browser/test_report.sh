@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The report in a real browser: it is rendered, tooltips have figures, text is escaped, the console has
-# no messages, and the live page follows a run.  Skipped (77) without chromium.
+# Checks the report in a real browser: it is rendered, tooltips have figures, text is escaped, the console
+# has no messages, and the live page follows a run.  Skipped (77) without chromium.
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
     echo 'skipped: no chromium here (make setup-browser installs it)'
     exit 77
@@ -10,24 +10,24 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
 
 lacks() { ! grep "$@"; }
 
-# dom ADDRESS [OPTIONS...]: what the page there holds after it was loaded, in out.
+# dom ADDRESS [OPTIONS...]: writes the contents of the page after loading to out.
 dom() {
     local address=$1
     shift
     n_checks=$((n_checks + 1))
     what=$address
     browse "$address" --window-size=1200,900 "$@"
-    grep CONSOLE err && fail 'the console is not silent'
+    grep CONSOLE err && fail 'the console has messages'
 }
 
 # tip TEXT: checks the tooltip.
 tip() {
     n_checks=$((n_checks + 1))
     sed -n 's/.*<div id="tip"[^>]*>\(.*\)/\1/p' out | head -n 1 | sed 's/<script.*//; s/<[^>]*>/|/g; s/||*/|/g' >tip
-    grep -qF -e "$1" tip || fail "the pointer does not show '$1' but: $(cat tip)"
+    grep -qF -e "$1" tip || fail "the tooltip does not show '$1' but: $(cat tip)"
 }
 
-# metrics FROM TO: lines of steps.
+# metrics FROM TO: prints metrics of these steps.
 metrics() {
     for i in $(seq "$1" "$2"); do
         echo "{\"step\":$i,\"loss\":$((90 - i)).25,\"grad_norm\":1.5,\"lr\":0.001,\"tokens\":64,\"ms\":12,\"tok_s\":5333,\"mfu\":0.1,\"bubble\":0.2,\"bubble_plan\":0.1}"
@@ -72,7 +72,7 @@ dom "file://$dir/two.html#chart=loss&step=2"
 holds lacks -q '<img' out
 tip '|step 2|&lt;img src=x onerror=alert(1)&gt;'
 
-# Live: the page polls, and shows steps that were not there when it was loaded.
+# The live page polls and shows steps that were added after it was loaded.
 mkdir live
 metrics 1 4 >live/metrics.jsonl
 "$WEFT" report --serve --port $((20000 + RANDOM % 20000)) live >serve.out 2>&1 </dev/null &
@@ -102,7 +102,7 @@ wait "$writer" 2>/dev/null
 holds grep -q 'data-live="yes"' out
 holds grep -q 'data-news="[1-9]' out
 holds grep -q '<span>step [1-9]' out
-# A request with another host name is refused.
+# A request with another host name is rejected.
 dom "http://evil.test:$port/" --host-resolver-rules="MAP evil.test 127.0.0.1"
 holds lacks -q 'step' out
 kill "$server"

@@ -1,5 +1,5 @@
-# Prepares what docs/tour.md takes for granted: the reader's own files, and time.  Its runs are cut to
-# two steps; the run that resumes after a crash finds the directory as a crash leaves it.
+# Prepares the files that docs/tour.md assumes, and shortens its runs to two steps.  For the run that
+# resumes after a crash it removes the model, as if the run had crashed.
 # shellcheck shell=bash disable=SC2154
 
 rm "$dir/bin/weft"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The examples of --help and of the manual pages, each in a folder that has what they name: a book,
-# shards, settings, runs, models.  What would take long is made short; what still does, or never ends,
-# is stopped: a wrong option is found at once, and no error may have been printed until then.
+# Runs the examples of --help and of the manual pages, each in a folder with the files that they name: a
+# book, shards, settings, runs, models.  Long commands are shortened.  Commands that still take long or
+# never end are stopped and must not have printed an error: an invalid option is reported at once.
 . "$(dirname -- "$0")/../cli/common.bash"
 : "${WEFT_BUILD_DIR:?}"
 export COLUMNS=100 NO_COLOR=1 WEFT_MODULES=$WEFT_BUILD_DIR
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-# -- commands in their short forms -----------------------------------------------------------------
+# -- shortened commands ----------------------------------------------------------------------------
 
 mkdir bin have
 cat >bin/weft <<WRAPPER
@@ -20,7 +20,7 @@ bench*) short=(--spec d2 --seq 32 --repeat 1) ;;
 tune*) [[ "\$*" == *--global-batch* ]] || short=(--iterations 1000) ;;
 esac
 given=()
-while [ \$# -gt 0 ]; do # what is made short is not said twice
+while [ \$# -gt 0 ]; do # options of the short form replace those of the example
     case "\$1" in
     --spec | --seq | --repeat) [ "\${#short[@]}" -eq 0 ] && given+=("\$1") || shift ;;
     --train.steps=* | --large) [ "\${#short[@]}" -gt 0 ] || given+=("\$1") ;;
@@ -44,7 +44,7 @@ export PATH=$dir/bin:$PATH
 
 has_mpi() { command -v mpirun.mpich >/dev/null && [ -e "$WEFT_BUILD_DIR/weft-mpich.so" ]; }
 
-# -- what the examples name ------------------------------------------------------------------------
+# -- files of the examples -------------------------------------------------------------------------
 
 # A GPT-2 of llm.c: 1 layer, 1 head, dimension 4, vocabulary 4000 padded to 4096, all weights 0.
 llmc_model() {
@@ -82,9 +82,9 @@ prepare() {
     llmc_model >gpt2_124M.bin
 }
 
-# -- running them ----------------------------------------------------------------------------------
+# -- running the examples --------------------------------------------------------------------------
 
-# What a command is to make is not there yet.
+# remove_outputs COMMAND: removes the files that the command creates.
 remove_outputs() {
     local word last='' words=()
     read -ra words <<<"$1"
@@ -100,24 +100,24 @@ run_example() {
     local code=0
     what=$1
     [[ $1 != mpirun* ]] || has_mpi || return 0
-    [[ $1 != mpirun*bench* ]] || return 0 # ranks that are stopped in the middle are an error
+    [[ $1 != mpirun*bench* ]] || return 0 # stopped ranks are an error
     rm -rf "$dir/now" "$dir/stopped"
     cp -r "$dir/have" "$dir/now"
     cd "$dir/now" || exit 1
     remove_outputs "$1"
-    # A folder of the reader's that is no relative one.
+    # /scratch is an absolute folder of the reader.
     bash -c "set -o pipefail; ${1//\/scratch/$dir/now}" >"$dir/out" 2>"$dir/err" </dev/null || code=$?
     cd "$dir" || exit 1
     n_checks=$((n_checks + 1))
     [ "$code" -eq 0 ] || fail "exit code $code"
-    # What is stopped has no exit code of its own.  (Launchers in a pipeline's bench may not work here.)
+    # A stopped command has no exit code.  (Launchers of bench pipeline may not work here.)
     [ ! -e "$dir/stopped" ] || [[ $1 == *pipeline* ]] || ! grep -v '^weft: warning: ' "$dir/err" | grep -q '^weft: ' ||
         fail 'an error is printed'
 }
 
-what='what the examples need'
+what='the files of the examples'
 cd have || exit 1
-prepare >"$dir/out" 2>"$dir/err" || fail 'cannot be made'
+prepare >"$dir/out" 2>"$dir/err" || fail 'cannot be created'
 cd "$dir" || exit 1
 
 for command in $("$WEFT" --help | awk '/^  [a-z]+ +[a-z]/ && $1 != "weft" { print $1 }'); do

@@ -21,7 +21,7 @@ while IFS= read -r page; do
         path=$page
         [ -z "$file" ] || path=$(dirname "$page")/$file
         if [ ! -e "$path" ]; then
-            echo "$page: $link leads nowhere" && bad=$((bad + 1))
+            echo "$page: $link: no such file" && bad=$((bad + 1))
         elif [ -n "$anchor" ] && ! anchors "$path" | grep -qxF -- "$anchor"; then
             echo "$page: $link: no such heading" && bad=$((bad + 1))
         fi
@@ -50,5 +50,5 @@ done < <(awk '/^```/ { on = !on } !on && !/^\|/ && !/^<!--/ && length > 100 && /
     ./*.md $(find docs -name '*.md'))
 [ "$(wc -l <README.md)" -le 120 ] || { echo 'README.md has more than 120 lines' && bad=$((bad + 1)); }
 
-echo "$n links, $bad wrong"
+echo "$n links, $bad errors"
 [ "$bad" -eq 0 ] && [ "$n" -gt 0 ]

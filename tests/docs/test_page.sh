@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Runs what one page of docs/ shows, from top to bottom, in an empty directory.  $PAGE is the page.
-# The language of a fenced block determines what happens with it:
+# Runs the code blocks of one page of docs/, from top to bottom, in an empty directory.  $PAGE is the
+# page.  The language of a fenced block determines how it is tested:
 #
 #   ```sh           runs the commands; each must succeed
 #   ```console      runs each "$ command" and compares its output; "..." matches any text, and no
 #                   output at all matches everything; hashes of several models must be equal
-#   ```c            a whole program with "/* name.c" first: is compiled and run
-#   ```yaml csv text ...   with "# name" first: is written to the file of that name
+#   ```c            a complete program that starts with "/* name.c": is compiled and run
+#   ```yaml csv text ...   starts with "# name": is written to the file of that name
 #
 # A comment directly above a block changes this:
 #
 #   <!-- test: mpi -->        runs only if both MPIs are installed
 #   <!-- test: cluster -->    commands for several machines: runs their `weft train` with --dry-run
-#   <!-- test: elsewhere -->  not run: another test does, or it takes too long
+#   <!-- test: elsewhere -->  not run: another test runs it, or it takes too long
 #
-# A picture of the page must equal what its command writes; WEFT_UPDATE_PICTURES=1 updates it.
+# A picture of the page must equal the output of its command; WEFT_UPDATE_PICTURES=1 updates it.
 here=$(realpath -- "$(dirname -- "$0")")
 . "$here/../cli/common.bash"
 : "${PAGE:?}" "${WEFT_SOURCE_DIR:?}" "${WEFT_BUILD_DIR:?}"
@@ -23,7 +23,7 @@ page=$WEFT_SOURCE_DIR/docs/$PAGE
 mkdir "$dir/blocks" "$dir/bin" "$dir/away" "$dir/work"
 ln -s "$WEFT" "$dir/bin/weft"
 export PATH=$dir/bin:$PATH WEFT_MODULES=$WEFT_BUILD_DIR COLUMNS=110 NO_COLOR=1 LC_ALL=C.UTF-8
-# Open MPI on a machine with fewer cores than ranks, perhaps as root.
+# Allows Open MPI to run as root and with more ranks than cores.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_mpi_yield_when_idle=1 HWLOC_HIDE_ERRORS=2
@@ -31,7 +31,7 @@ export OMPI_MCA_mpi_yield_when_idle=1 HWLOC_HIDE_ERRORS=2
 : >"$dir/err"
 cd "$dir/work" || exit 1
 
-# What starts ranks on other machines: here the command itself is run, and trains nothing.
+# Replacements for launchers of other machines: they run the command itself with --dry-run.
 for launcher in srun mpirun.openmpi mpirun.mpich; do
     cat >"$dir/away/$launcher" <<'AWAY'
 #!/bin/bash
@@ -44,7 +44,7 @@ done
 printf '#!/bin/sh\nexec bash "$1"\n' >"$dir/away/sbatch"
 chmod +x "$dir/away/sbatch"
 
-# A program of the page is built against an installation.
+# Programs of the page are built against an installation.
 if grep -q 'pkg-config' "$page"; then
     DESTDIR=$dir "${CMAKE:-cmake}" --install "$WEFT_BUILD_DIR" --prefix /opt >"$dir/log" || exit 1
     export PKG_CONFIG_PATH=$dir/opt/lib/pkgconfig LD_LIBRARY_PATH=$dir/opt/lib
@@ -61,7 +61,7 @@ if [ "$PAGE" = tour.md ]; then
     . "$here/prepare_tour.bash"
 fi
 
-# blocks/001 and so on, and their info strings and lines in blocks/index.
+# Splits the page into blocks/001 etc., with their line numbers and info strings in blocks/index.
 awk -v to="$dir/blocks" '
     BEGIN { printf "" > (to "/index") }
     /^```/ && !on { on = 1; name = sprintf("%03d", ++n); print name, NR, substr($0, 4) tag > (to "/index")
@@ -70,22 +70,22 @@ awk -v to="$dir/blocks" '
     !on { tag = "" }
     !on && /^<!-- test: [a-z]+ -->$/ { tag = " " $3 }
     on { print > (to "/" name) }
-    !on && /^    (\$ )?(weft|mpirun|srun|cc) / { print NR ": a command that no block has: " $0 > (to "/astray") }
+    !on && /^    (\$ )?(weft|mpirun|srun|cc) / { print NR ": a command outside of a block: " $0 > (to "/astray") }
 ' "$page"
 what=$PAGE
 n_checks=1
 [ ! -e "$dir/blocks/astray" ] || fail "$(cat "$dir/blocks/astray")"
 
-# Commands, one shell for the block.  The one that failed is named.
+# run_commands FILE: runs all commands in one shell and names the one that fails.
 run_commands() {
     local code=0
-    bash -c "set -eEuo pipefail; trap 'echo \"this failed: \$BASH_COMMAND\" >&2' ERR
+    bash -c "set -eEuo pipefail; trap 'echo \"failed: \$BASH_COMMAND\" >&2' ERR
 $(cat "$1")" >"$dir/out" 2>"$dir/err" </dev/null || code=$?
     n_checks=$((n_checks + 1))
     [ "$code" -eq 0 ] || fail "exit code $code"
 }
 
-# "$ command" lines with what they print.
+# check_transcript FILE: runs the "$ command" lines and compares their output.
 check_transcript() {
     local line command='' want=''
     while IFS= read -r line || [ -n "$line" ]; do
@@ -101,7 +101,7 @@ check_transcript() {
     compare "$command" "$want"
 }
 
-# compare COMMAND TEXT: what it prints is the text, but for blanks at the ends of lines.
+# compare COMMAND TEXT: checks that the output equals TEXT, except for blanks at the ends of lines.
 compare() {
     local got pattern code=0
     [ -n "$1" ] || return 0
@@ -109,19 +109,19 @@ compare() {
     bash -c "set -o pipefail; $1" >"$dir/out" 2>&1 </dev/null || code=$?
     : >"$dir/err"
     n_checks=$((n_checks + 1))
-    # What weft check finds is what it was asked for.
+    # weft check exits with 5 if it finds errors, which pages show on purpose.
     [ "$code" -eq 0 ] || [[ $1 == 'weft check '* && $code -eq 5 ]] || fail "exit code $code"
-    if [[ $1 == 'weft inspect --hash '* && $1 != *'|'* ]]; then # what is trained alike
+    if [[ $1 == 'weft inspect --hash '* && $1 != *'|'* ]]; then # equal models
         holds test "$(cut -d ' ' -f 1 "$dir/out" | sort -u | wc -l)" -eq 1
     fi
     [ -n "$2" ] || return 0
     got=$(sed 's/ *$//' "$dir/out")
     pattern=$(printf '%s' "$2" | sed 's/ *$//; s/[][*?\\]/\\&/g; s/\.\.\.\.*/*/g')
     # shellcheck disable=SC2053 # a pattern
-    [[ $got == $pattern ]] || fail "this is not what it prints:"$'\n'"$2"
+    [[ $got == $pattern ]] || fail "the output differs from:"$'\n'"$2"
 }
 
-# The file that a block is: its first line names it in a comment.
+# keep_file BLOCK: writes a block to the file that its first line names in a comment, and prints the name.
 keep_file() {
     local name
     name=$(sed -nE '1s/^(\/\*|#|;) ([A-Za-z0-9_.-]+\.[a-z]+)\b.*/\2/p' "$1")
@@ -151,7 +151,7 @@ while read -r name line info; do
         programs+=("$program")
         ;;
     yaml | csv | ini | text | json | python) keep_file "$block" >/dev/null ;;
-    *) fail "what is a block of '$info'?" ;;
+    *) fail "unknown kind of block '$info'" ;;
     esac
 done <"$dir/blocks/index"
 
@@ -161,11 +161,11 @@ for program in "${programs[@]}"; do
     eval "flags=($(pkg-config --cflags --libs weft))"
     "${CC:-cc}" -std=c11 -pedantic -Wall -Wextra -Werror "$program" "${flags[@]}" -o built 2>"$dir/err" ||
         fail 'does not compile without warnings'
-    # Most pages run it themselves, and show what it prints.
+    # Most pages run the program themselves and show its output.
     [ -x "${program%.c}" ] || holds ./built >"$dir/out"
 done
 
-# docs/schedules.md also has the picture of README.md.
+# The picture of README.md is checked with docs/schedules.md.
 pictures=$(grep -oE '!\[[^]]*\]\([^)]+\)' "$page" | sed -E 's/.*\(([^)]+)\)/\1/')
 [ "$PAGE" != ../README.md ] || pictures=
 for picture in $pictures; do
@@ -174,5 +174,5 @@ for picture in $pictures; do
     holds cmp "$(dirname "$page")/$picture" "$(basename "$picture")"
 done
 
-echo "$PAGE: $n_blocks blocks, $n_away of them not run as they stand"
+echo "$PAGE: $n_blocks blocks, $n_away of them not run unchanged"
 finish

@@ -18,7 +18,7 @@ for file in lib/libweft-plan.a lib/libweft-plan.so "lib/libweft-plan.so.$number"
     [ -s "$root/$file" ] || fail "$file is missing or empty"
 done
 
-# Only these libraries, in whatever order; the loader and the vdso have no other name.
+# Only these libraries are needed, in any order, besides the loader and the vdso.
 needed=$(ldd "$root/lib/libweft-plan.so" | awk '{ print $1 }' | grep -v '^linux-vdso\|/ld-linux' |
     sed 's/\.so.*//' | sort | tr '\n' ' ')
 same 'libraries that libweft-plan.so needs' "$needed" 'libc libjansson libm libyaml-0 '

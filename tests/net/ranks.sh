@@ -1,7 +1,7 @@
 # Functions for tests of whole runs under MPI, which source this file: start training in the background,
 # find and signal its ranks, and check that nothing remains afterwards.
 #
-# A test redefines `launch` if a run does not simply begin with $MPI_RUN.
+# A test redefines `launch` if a run does not start with $MPI_RUN.
 # shellcheck shell=bash disable=SC2034 # the tests use variables that this file sets
 
 : "${MPI:?}" "${WEFT:?}" "${WEFT_TEST_DATA:?}" "${FLIGHT:?}"
@@ -13,7 +13,7 @@
 # All in seconds.  The machine may be busy: patience and limit are upper limits that only a hang reaches.
 timeout=2                         # train.timeout
 patience=$((30 * ${PATIENCE:-1})) # how much later the last process may end
-limit=$((120 * ${PATIENCE:-1}))   # of one run
+limit=$((120 * ${PATIENCE:-1}))   # duration of one run
 
 folder=$(mktemp -d)
 mark=$(basename -- "$folder")
@@ -191,7 +191,7 @@ run_long() {
             "--log.dir=$folder/run" "$@"
     ) >"$folder/out" 2>"$folder/err" </dev/null &
     launcher=$!
-    await "$limit" makes_steps || fail 'the run makes no steps'
+    await "$limit" makes_steps || fail 'the run does not complete any steps'
     pids=$(ranks_left)
     [ "$(wc -l <<<"$pids")" -eq "$n" ] || fail "expected $n ranks, found: $pids"
 }

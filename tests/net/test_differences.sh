@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# One rank under $MPI has a different setting, schedule, data file or program.  All ranks exit with code 2
-# before the first step, and the message names the rank and the difference.
+# Checks runs under $MPI in which one rank has a different setting, schedule, data file or program.  All
+# ranks exit with code 2 before the first step, and the message names the rank and the difference.
 set -euo pipefail
 here=$(dirname -- "${BASH_SOURCE[0]}")
 # shellcheck source=tests/net/ranks.sh
 . "$here/ranks.sh"
 
-train+=(--train.timeout=60) # nothing times out here, on a busy machine either
+train+=(--train.timeout=60) # no time-outs, even on a busy machine
 usual=(--train.steps=3 --parallel.pp=3 "--log.dir=$folder/run")
 
 # differs NAME WORDS COMMAND...: rank 1 of three runs COMMAND.
@@ -18,7 +18,7 @@ differs() {
     run_all -n 1 "${train[@]}" "${usual[@]}" : -n 1 "$@" : -n 1 "${train[@]}" "${usual[@]}"
     is_code 2 || fail "exit code $code"
     grep -q "^weft: rank 1 does not have the $words" "$folder/err" || fail "'$words' is not printed"
-    ! grep -q '^step' "$folder/out" || fail 'a step was made'
+    ! grep -q '^step' "$folder/out" || fail 'a step was run'
     nothing_left || await "$patience" nothing_left || fail "processes are still running: $(all_left)"
 }
 # same_but PROGRAM [FLAG]: sets `other` to the usual command with this flag replaced.
@@ -42,7 +42,7 @@ for flag in --optim.lr=much --parallel.pp=0 --no-such-flag; do
     run_all -n 1 "${train[@]}" "${usual[@]}" : -n 1 "${other[@]}" : -n 1 "${train[@]}" "${usual[@]}"
     is_code 2 || fail "exit code $code"
     grep -q "^weft: .*${flag%%=*}" "$folder/err" || fail 'the flag is not named'
-    ! grep -q '^step' "$folder/out" || fail 'a step was made'
+    ! grep -q '^step' "$folder/out" || fail 'a step was run'
 done
 
 same_but "$WEFT" --optim.lr=2e-3

@@ -155,7 +155,7 @@ fault() {
     *) kill -"$what" "$(pid_of "$whom")" ;;
     esac
     finish_ranks
-    # The launcher of MPICH may wait for its daemon behind the cut long after all ranks have ended.
+    # The launcher of MPICH may wait for its daemon beyond the cut long after all ranks have ended.
     [ "$what $MPI" != 'cut mpich' ] || mend_link "$whom"
     finish_launcher
     [ "$what $MPI" != 'cut openmpi' ] || mend_link "$whom"

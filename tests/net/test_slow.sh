@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A slow rank under $MPI is named in a warning during the run; a healthy run prints no warning.
+# Checks that a slow rank under $MPI is named in a warning during the run, and that a healthy run prints
+# no warning.
 set -euo pipefail
 here=$(dirname -- "${BASH_SOURCE[0]}")
 # shellcheck source=tests/net/ranks.sh
