@@ -142,7 +142,7 @@ static bool precedes(struct weft_action_span row, size_t at, unsigned kind,
 }
 
 /* The gradients of a stage on a rank are reduced once, after all of them. */
-static bool reduced_well(struct weft_action_span row, size_t at)
+static bool is_valid_reduction(struct weft_action_span row, size_t at)
 {
     bool before = false;
     for (size_t i = 0; i < row.len; i++) {
@@ -175,7 +175,7 @@ static bool in_order(const struct executor *x, struct weft_action_span row, size
     case WEFT_ACT_SEND_F:
         return f;
     case WEFT_ACT_REDUCE_GRAD:
-        return reduced_well(row, at);
+        return is_valid_reduction(row, at);
     default:
         return true;
     }

@@ -114,13 +114,14 @@ static void copying_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
     of(comm)->inner->ops->rest(of(comm)->inner, round, ns);
 }
 
-static void copying_tell(struct weft_comm *comm, const struct weft_activity *activity, bool now)
+static void copying_publish(struct weft_comm *comm, const struct weft_activity *activity,
+                            bool now)
 {
     of(comm)->inner->ops->publish(of(comm)->inner, activity, now);
 }
 
-static void copying_look(struct weft_comm *comm, uint32_t rank, struct weft_activity *activity,
-                         int64_t *age_ns)
+static void copying_inspect(struct weft_comm *comm, uint32_t rank,
+                            struct weft_activity *activity, int64_t *age_ns)
 {
     of(comm)->inner->ops->inspect(of(comm)->inner, rank, activity, age_ns);
 }
@@ -161,8 +162,8 @@ static const struct wf_comm_ops copying_ops = {
     .test = copying_test,
     .release = copying_release,
     .rest = copying_rest,
-    .publish = copying_tell,
-    .inspect = copying_look,
+    .publish = copying_publish,
+    .inspect = copying_inspect,
     .abort = copying_abort,
     .aborted = copying_aborted,
     .close = copying_finish,

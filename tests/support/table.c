@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void require(bool holds)
+static void require(bool condition)
 {
-    if (!holds)
+    if (!condition)
         abort();
 }
 
@@ -158,7 +158,7 @@ static void change_number(struct dice *d, struct weft_action *a)
 }
 
 /* Joins an adjacent forward and backward into an overlapped pair, or splits a pair. */
-static void pair_or_part(struct table *t, uint32_t rank, size_t at)
+static void pair_or_split(struct table *t, uint32_t rank, size_t at)
 {
     struct cell *c = &t->row[rank].at[at];
     if (c->pair) {
@@ -283,7 +283,7 @@ void table_mutate(struct table *t, struct dice *d)
         break;
     }
     case PAIR:
-        pair_or_part(t, rank, at);
+        pair_or_split(t, rank, at);
         break;
     case N_MUTATIONS:
         break;

@@ -3,7 +3,7 @@
 
 #include "table.h"
 
-enum { MOST_STAGES = 8, MOST_MICROS = 8, MOST_PIPES = 4 };
+enum { MAX_STAGES = 8, MAX_MICROS = 8, MAX_PIPES = 4 };
 
 /* The progress of a (stage, micro). */
 struct state {
@@ -16,9 +16,9 @@ struct maker {
     struct table *t;
     struct random_shape shape;
     struct dice *d;
-    uint32_t rank_of[MOST_PIPES][MOST_STAGES];
-    uint32_t pipe_of[MOST_MICROS];
-    struct state at[MOST_STAGES][MOST_MICROS];
+    uint32_t rank_of[MAX_PIPES][MAX_STAGES];
+    uint32_t pipe_of[MAX_MICROS];
+    struct state at[MAX_STAGES][MAX_MICROS];
     unsigned n_sent;
 };
 

@@ -50,8 +50,8 @@ static enum weft_status check_blocks(const struct own_stage *s,
         bool wanted = m->finished_by[b] <= s->stage;
         if ((call->blocks->value[b] != NULL) != wanted ||
             (backward && (call->blocks->grad[b] != NULL) != wanted))
-            return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: block %u is%s there",
-                             s->stage, call->micro, b, wanted ? " not" : "");
+            return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: block %u is %s", s->stage,
+                             call->micro, b, wanted ? "missing" : "unexpected");
     }
     return WEFT_OK;
 }
@@ -169,8 +169,8 @@ static enum weft_status enter(struct own_stage *s, const struct weft_stage_call 
     struct slot *slot = *out = &s->slots[call->slot];
     if (slot->state != expected || (expected != SLOT_FREE && slot->micro != call->micro))
         return WEFT_FAIL(err, WEFT_INTERNAL,
-                         "stage %u, micro %u: slot %u is %s of micro %u where it should be %s",
-                         s->stage, call->micro, call->slot, names[slot->state], slot->micro,
+                         "stage %u, micro %u: slot %u is %s of micro %u; expected %s", s->stage,
+                         call->micro, call->slot, names[slot->state], slot->micro,
                          names[expected]);
     if (call->micro >= m->n_micros || call->rows != m->rows[call->micro])
         return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: %u rows", s->stage,
@@ -192,7 +192,7 @@ static enum weft_status kept(const struct own_stage *s, const struct slot *slot,
     if (is_expanded(slot->words[0] + slot->words[1] + s->stage, slot->words + 2,
                     s->t->model->slot_words[s->stage] - 2))
         return WEFT_OK;
-    return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: somebody wrote into the slot",
+    return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: the slot was overwritten",
                      s->stage, slot->micro);
 }
 
@@ -214,7 +214,7 @@ static enum weft_status check_endpoints(const struct own_stage *s,
         (call->out == NULL) != tracer_is_last(m, s->stage) ||
         (call->targets == NULL) == tracer_is_last(m, s->stage) || call->in == NULL ||
         (call->loss == NULL) == tracer_is_last(m, s->stage))
-        return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: not a forward's call",
+        return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: not a call of a forward",
                          s->stage, call->micro);
     return WEFT_OK;
 }
@@ -255,13 +255,13 @@ static enum weft_status check_backward(const struct own_stage *s, const struct s
     const struct tracer_model *m = s->t->model;
     if ((call->dout == NULL) != tracer_is_last(m, s->stage) || call->din == NULL ||
         call->out != NULL)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: not a backward's call",
+        return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: not a call of a backward",
                          s->stage, call->micro);
     uint64_t read = tracer_fold(s->stage * GOLDEN + call->micro, call->din,
                                 tracer_in_words(m, s->stage, call->micro) * sizeof(uint64_t));
     if (s->t->in_place && s->stage > 0 && read != slot->words[1])
         return WEFT_FAIL(err, WEFT_INTERNAL,
-                         "stage %u, micro %u: somebody wrote into the activation", s->stage,
+                         "stage %u, micro %u: the activation was overwritten", s->stage,
                          call->micro);
     return check_blocks(s, call, true, err);
 }
@@ -315,9 +315,8 @@ static enum weft_status backward_weight(void *self, const struct weft_stage_call
     struct slot *slot;
     WEFT_TRY(enter(s, call, SLOT_SPLIT, &slot, err));
     if (call->dout != NULL || call->din != NULL || call->blocks != NULL)
-        return WEFT_FAIL(err, WEFT_INTERNAL,
-                         "stage %u, micro %u: buffers that have gone on are given", s->stage,
-                         call->micro);
+        return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: released buffers are passed",
+                         s->stage, call->micro);
     WEFT_TRY(inject_event(s, call, WEFT_ACT_W, err));
     return weight_half(s, slot, err);
 }

@@ -21,7 +21,7 @@ struct tracer_event {
     uint64_t step;
     enum weft_status status; /* the call returns this status ... */
     bool silent;             /* ... without a message ... */
-    int64_t sleep_ns;        /* ... after so long */
+    int64_t sleep_ns;        /* ... after this time */
 };
 
 /* The stages and their sizes; the same for all ranks. */

@@ -47,7 +47,7 @@ static void rank_release(struct rank *r)
 }
 
 /* Places the slots in sequence, or at the offsets of the program. */
-static enum weft_status give_slots(struct rank *r, bool laid, struct weft_error *err)
+static enum weft_status place_slots(struct rank *r, bool laid, struct weft_error *err)
 {
     const struct tracer_model *m = r->model;
     size_t words = weft_program_slot_bytes(r->program) / sizeof(uint64_t), separate = 0;
@@ -65,8 +65,8 @@ static enum weft_status give_slots(struct rank *r, bool laid, struct weft_error 
             size_t at =
                 laid ? weft_program_slot_offset(r->program, s, i) / sizeof(uint64_t) : next;
             if (i >= WEFT_LEN(r->t.own[s].slots) || at + m->slot_words[s] > words)
-                return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: slot %u of stage %u is outside",
-                                 r->rank, i, s);
+                return WEFT_FAIL(err, WEFT_INTERNAL,
+                                 "rank %u: slot %u of stage %u is out of range", r->rank, i, s);
             r->t.own[s].slots[i].words = r->t.memory + at;
             next = at + m->slot_words[s];
         }
@@ -129,7 +129,7 @@ static enum weft_status rank_begin(struct rank *r, struct weft_comm *comm,
     weft_comm_describe(comm, describe_position, r);
     if (run->lay_slots)
         WEFT_TRY(check_laid(r, bytes, err));
-    WEFT_TRY(give_slots(r, run->lay_slots, err));
+    WEFT_TRY(place_slots(r, run->lay_slots, err));
     if (!tracer_feed_init(&r->feed, r->model))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for inputs");
     bool reduces = run->model->event.on == false;
@@ -157,12 +157,12 @@ static enum weft_status check_results(struct rank *r, uint32_t step, struct weft
     for (uint32_t i = 0; i < r->model->n_micros; i++) {
         if (weft_placement_rank(r->place, r->model->n_stages - 1, i) == r->rank &&
             r->losses[i] != want->loss[i])
-            return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u, step %u: the loss of micro %u",
+            return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u, step %u: wrong loss of micro %u",
                              r->rank, step, i);
         if (weft_placement_rank(r->place, 0, i) == r->rank &&
             tracer_fold_grad(&r->feed, r->model, i) != want->input_grad[i])
             return WEFT_FAIL(err, WEFT_INTERNAL,
-                             "rank %u, step %u: the input's gradient of micro %u", r->rank,
+                             "rank %u, step %u: wrong input gradient of micro %u", r->rank,
                              step, i);
     }
     size_t peak = r->all->report.peak_activations[r->rank];
@@ -209,8 +209,8 @@ static enum weft_status check_event(const struct rank *r, struct weft_trace_even
                          "rank %u: the event of %s: lane %d, peer %u, %" PRIu64 " bytes",
                          r->rank, text, (int)e.lane, e.peer, e.bytes);
     if (e.start < *now || e.length < 0)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: %s begins before the one before ends",
-                         r->rank, text);
+        return WEFT_FAIL(err, WEFT_INTERNAL,
+                         "rank %u: %s starts before the previous action ends", r->rank, text);
     *now = e.start + e.length;
     return WEFT_OK;
 }
@@ -227,13 +227,13 @@ static enum weft_status check_events(struct rank *r, uint32_t step, struct weft_
         if (!weft_act_is_compute(a.kind) && !weft_act_is_message(a.kind))
             continue;
         if (n == weft_exec_n_events(r->exec))
-            return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: %zu events only", r->rank, n);
+            return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: only %zu events", r->rank, n);
         struct weft_trace_event e = weft_exec_event(r->exec, n++);
         WEFT_TRY(check_event(r, e, a, &now, err));
         if (e.lane == WEFT_LANE_SEND)
             to[e.peer][a.kind == WEFT_ACT_SEND_B] += e.bytes;
         if (a.paired && memcmp(&e.partner, &list.at[++i], sizeof a) != 0)
-            return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: another partner in a pair", r->rank);
+            return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: wrong partner in a pair", r->rank);
     }
     if (n != weft_exec_n_events(r->exec))
         return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: too many events", r->rank);
@@ -243,12 +243,13 @@ static enum weft_status check_events(struct rank *r, uint32_t step, struct weft_
         sent += to[k][0] + to[k][1];
     if (times.sent_bytes != sent || times.compute_ns < 0 || times.wait_ns < 0 ||
         times.compute_ns + times.wait_ns > times.end_ns - times.begin_ns)
-        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: its times", r->rank);
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: inconsistent times", r->rank);
     for (uint32_t k = 0; k < r->place->n_ranks; k++)
         for (int back = 0; back < 2; back++) {
             r->all->rank[r->rank].to[step][k][back] = to[k][back];
             if (to[k][back] != weft_exec_bytes_to(r->exec, k, back != 0))
-                return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: bytes to rank %u", r->rank, k);
+                return WEFT_FAIL(err, WEFT_INTERNAL,
+                                 "rank %u: wrong number of bytes to rank %u", r->rank, k);
         }
     return WEFT_OK;
 }
@@ -355,7 +356,7 @@ static enum weft_status check_weights(const struct shared *all, struct weft_erro
             for (uint32_t r = 0; r < TRACER_RANKS; r++)
                 sum += all->rank[r].weight[step][s];
             if (sum != all->expected[step].weight[s])
-                return WEFT_FAIL(err, WEFT_INTERNAL, "%s: step %u: the weights of stage %u",
+                return WEFT_FAIL(err, WEFT_INTERNAL, "%s: step %u: wrong weights of stage %u",
                                  all->run->label, step, s);
         }
     return WEFT_OK;
@@ -381,8 +382,9 @@ static enum weft_status check_traffic(const struct shared *all, struct weft_erro
                 const struct weft_traffic_link *link = &want.links[n];
                 if (n++ == want.n_links || link->from != from || link->to != to ||
                     got[0] != link->forward_bytes || got[1] != link->backward_bytes) {
-                    st = WEFT_FAIL(err, WEFT_INTERNAL, "step %u: the bytes from rank %u to %u",
-                                   step, from, to);
+                    st = WEFT_FAIL(err, WEFT_INTERNAL,
+                                   "step %u: wrong number of bytes from rank %u to %u", step,
+                                   from, to);
                     n--;
                 }
             }

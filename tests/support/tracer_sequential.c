@@ -52,7 +52,7 @@ struct sequential {
     bool fresh[TRACER_STAGES];
 };
 
-static void *room(size_t n, size_t each)
+static void *allocate(size_t n, size_t each)
 {
     void *at = calloc(n + 1, each);
     if (at == NULL)
@@ -63,12 +63,12 @@ static void *room(size_t n, size_t each)
 static void sequential_init(struct sequential *a, const struct tracer_model *m, uint32_t micro)
 {
     for (uint32_t s = 0; s < m->n_stages; s++) {
-        a->acts[s] = room(tracer_in_words(m, s, micro), sizeof(uint64_t));
-        a->slot[s] = room(m->slot_words[s], sizeof(uint64_t));
+        a->acts[s] = allocate(tracer_in_words(m, s, micro), sizeof(uint64_t));
+        a->slot[s] = allocate(m->slot_words[s], sizeof(uint64_t));
     }
     for (uint32_t b = 0; b < m->n_blocks; b++) {
-        a->value[b] = room(m->row_elements * m->rows[micro], sizeof(float));
-        a->grad[b] = room(m->row_elements * m->rows[micro], sizeof(int64_t));
+        a->value[b] = allocate(m->row_elements * m->rows[micro], sizeof(float));
+        a->grad[b] = allocate(m->row_elements * m->rows[micro], sizeof(int64_t));
         a->fresh[b] = true;
     }
 }
@@ -86,10 +86,10 @@ static void sequential_release(struct sequential *a, const struct tracer_model *
 }
 
 /* Returns the blocks that a stage may read. */
-static const struct weft_stage_blocks *seen_by(const struct tracer_model *m,
-                                               struct sequential *a, uint32_t stage,
-                                               struct weft_stage_blocks *out, float **value,
-                                               int64_t **grad)
+static const struct weft_stage_blocks *visible_blocks(const struct tracer_model *m,
+                                                      struct sequential *a, uint32_t stage,
+                                                      struct weft_stage_blocks *out,
+                                                      float **value, int64_t **grad)
 {
     if (!tracer_has_blocks(m))
         return NULL;
@@ -122,7 +122,8 @@ static enum weft_status run_sequential(struct tracer *t, struct feed *f, uint32_
                                        .scale = 0.25F,
                                        .loss = last ? loss : NULL,
                                        .train = true,
-                                       .blocks = seen_by(m, &a, s, &blocks, value, grad)};
+                                       .blocks =
+                                           visible_blocks(m, &a, s, &blocks, value, grad)};
         st = t->stages[s].ops->forward(&t->own[s], &call, err);
     }
     for (uint32_t s = m->n_stages; st == WEFT_OK && s-- > 0;) {
@@ -130,7 +131,8 @@ static enum weft_status run_sequential(struct tracer *t, struct feed *f, uint32_
                                        .rows = m->rows[micro],
                                        .dout = tracer_is_last(m, s) ? NULL : a.acts[s + 1],
                                        .din = s == 0 ? f->grads[micro] : a.acts[s],
-                                       .blocks = seen_by(m, &a, s, &blocks, value, grad)};
+                                       .blocks =
+                                           visible_blocks(m, &a, s, &blocks, value, grad)};
         st = t->stages[s].ops->backward(&t->own[s], &call, err);
     }
     sequential_release(&a, m);
@@ -162,7 +164,7 @@ enum weft_status tracer_expect(const struct tracer_model *model, uint64_t step,
 }
 
 void tracer_model_init(struct tracer_model *m, const struct weft_placement *place,
-                       uint32_t most_rows, uint64_t seed)
+                       uint32_t max_rows, uint64_t seed)
 {
     *m = (struct tracer_model){
         .n_stages = place->n_stages, .n_micros = place->n_micros, .seed = seed};
@@ -173,5 +175,5 @@ void tracer_model_init(struct tracer_model *m, const struct weft_placement *plac
         m->slot_words[s] = 2 + wf_random_below(seed, 2, s, 40);
     }
     for (uint32_t i = 0; i < m->n_micros; i++)
-        m->rows[i] = 1 + wf_random_below(seed, 3, i, most_rows);
+        m->rows[i] = 1 + wf_random_below(seed, 3, i, max_rows);
 }
