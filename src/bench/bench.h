@@ -26,7 +26,7 @@ struct wf_bench_params {
     uint32_t ranks;   /* pipeline: ranks of one thread */
     uint32_t repeat;  /* rounds, 1 to WF_BENCH_MAX_REPEAT */
     uint32_t steps;   /* checkpoint: steps from one checkpoint to the next */
-    bool (*is_stopped)(void); /* checkpoint: true once it is to end early; NULL: never */
+    bool (*is_stopped)(void); /* true ends the checkpoint benchmark early; or NULL */
 };
 
 /* -- training steps --------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ struct wf_bench_train {
     double flops;       /* per step */
     bool bf16_emulated; /* bf16 on a machine without bf16 dot products: fp32 ones run */
     struct wf_bench_train_mode exact, fast;
-    double exact_cost; /* of exact sums, as a share of a step with fast sums */
+    double exact_cost; /* extra time of exact sums, as a share of a step with fast sums */
 };
 
 /* Runs training steps with random weights and tokens, alternately with exact and fast sums. */

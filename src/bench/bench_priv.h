@@ -1,4 +1,5 @@
-/* What the benchmarks share: settings by name, random tokens, medians, an early end. */
+/* Helpers of the benchmarks: set settings by name, write random tokens, compute medians, detect
+ * an early end. */
 #ifndef BENCH_BENCH_PRIV_H
 #define BENCH_BENCH_PRIV_H
 
@@ -19,7 +20,7 @@ enum weft_status wf_bench_write_tokens(const char *path, const char *spec, size_
 enum { WF_BENCH_MAX_VALUES = 2000 };
 double wf_bench_median(const double *x, size_t n);
 
-/* Returns WEFT_USAGE once the benchmark is to end early. */
+/* Returns WEFT_USAGE once an early end of the benchmark is requested. */
 enum weft_status wf_bench_check_stop(const struct wf_bench_params *p, struct weft_error *err);
 
 /* Measures the second half of wf_bench_checkpoint() in `dir`. */

@@ -1,5 +1,5 @@
-/* What saving costs a run: alternates steps during which a checkpoint is written and steps without
- * one. */
+/* Measures how much saving slows down a run: alternates steps during which a checkpoint is
+ * written and steps without one. */
 #define _GNU_SOURCE /* mkdtemp, nftw */
 #include <errno.h>
 #include <ftw.h>

@@ -1,4 +1,5 @@
-/* What the benchmarks share: settings by name, random tokens, medians, an early end. */
+/* Helpers of the benchmarks: set settings by name, write random tokens, compute medians, detect
+ * an early end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Generation one token at a time against the memory bandwidth: each token reads all weights once. */
+/* Compares generation, one token at a time, with the memory bandwidth: each token reads all
+ * weights once. */
 #define _DEFAULT_SOURCE /* sysconf's sizes of caches */
 
 #include <stdlib.h>
@@ -62,8 +63,8 @@ static enum weft_status feed(const struct generate_bench *b, struct wf_infer *m,
     return WEFT_OK;
 }
 
-/* Alternates tokens and memory, so that both are measured under the same load.  The best of each
- * counts. */
+/* Alternates tokens and memory, so that both are measured under the same load.  The best result
+ * of each is reported. */
 static enum weft_status rounds(const struct generate_bench *b, struct wf_infer *m,
                                struct wf_bench_generate_type *f, struct weft_error *err)
 {

@@ -1,5 +1,6 @@
-/* Each kernel alone, at the shapes of a model.  Matrix products and attention are compared with the
- * machine's peak; the others are given in bytes per second that they must move. */
+/* Measures each kernel alone, at the shapes of a model.  Matrix products and attention are
+ * compared with the machine's peak; for the others the bytes that they move per second are
+ * reported. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -331,7 +332,7 @@ static enum weft_status run_all(struct kernel_bench *b, struct weft_error *err)
     WEFT_TRY(bench_product(b, "head, input gradient", head_rows, dim, m->vocab, err));
     WEFT_TRY(bench_outer(b, "head, weight gradient", head_rows, m->vocab, dim, err));
 
-    /* Products leave large numbers behind. */
+    /* Products leave large numbers in the buffers. */
     fill(b);
     WEFT_TRY(bench_attention(b, err));
     fill(b);

@@ -1,5 +1,5 @@
-/* How fast pipelines run: one-thread ranks against one rank with as many threads, the measured
- * bubble against the simulated one, replicas, and messages from rank to rank. */
+/* Measures pipelines: one-thread ranks compared with one rank with as many threads, the
+ * measured bubble compared with the simulated one, replicas, and messages between ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,7 +217,8 @@ static void measure_mpi(const struct pipeline_bench *b, wf_bench_launch_fn *laun
     }
 }
 
-/* Alternates the layouts, so that all are measured under the same load; the best of each counts. */
+/* Alternates the layouts, so that all are measured under the same load; the best result of each
+ * is reported. */
 static enum weft_status measure(struct pipeline_bench *b, wf_bench_launch_fn *launch,
                                 struct wf_bench_pipeline *out, struct weft_error *err)
 {

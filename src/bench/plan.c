@@ -1,4 +1,4 @@
-/* How fast planning is: nanoseconds and bytes per action, on one core. */
+/* Measures planning: nanoseconds and bytes per action, on one core. */
 #define _DEFAULT_SOURCE /* wait4, malloc_trim */
 
 #include "bench/plan.h"
@@ -15,7 +15,7 @@
 #include "weft/schedule.h"
 #include "weft/verify.h"
 
-/* The memory of a smaller schedule is lost in the size of the process. */
+/* The memory of a smaller schedule cannot be distinguished from that of the process. */
 enum { MIN_PEAK_ACTIONS = 500000 };
 
 static const struct wf_bench_case cases[] = {

@@ -1,4 +1,4 @@
-/* How fast the simulator is: one schedule, many scenarios, and the reference cache model. */
+/* Measures the simulator: one schedule, many scenarios, and the reference cache model. */
 #include <stdlib.h>
 
 #include "base/clock.h"

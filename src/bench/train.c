@@ -1,5 +1,5 @@
-/* Training steps: tokens per second, and the share of the machine's peak.  The peak is sampled
- * during the steps, since it changes on a shared machine. */
+/* Measures training steps: tokens per second, and the share of the machine's peak.  The peak is
+ * sampled during the steps, since it changes on a shared machine. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,8 +131,8 @@ static void discard_figures(struct runner *r)
     r->optim_ns = r->all_ns = 0;
 }
 
-/* Alternates steps of both kinds, with a burst before and after each.  If a step is too short for
- * every thread to be sampled, the bursts count as the peak. */
+/* Alternates steps of both kinds, with a burst before and after each.  If a step is too short
+ * for every thread to be sampled, the bursts are used as the peak. */
 static enum weft_status measure(struct train_bench *b, struct weft_error *err)
 {
     struct runner *both[] = {&b->exact, &b->fast};

@@ -6,7 +6,7 @@
 #include "cli/bench.h"
 #include "compute/kern/isa.h"
 
-/* Figures that the project aims at. */
+/* The targets of the project. */
 static const double max_stall = 0.05, min_disk_share = 0.7, min_memory_share = 0.6;
 
 static const char *verdict(bool ok)

@@ -12,7 +12,7 @@
 
 /* Returns all commands. */
 struct wf_command_list wf_commands(void);
-/* Returns the command of a name; NULL: none. */
+/* Returns the command with this name, or NULL. */
 const struct wf_command *wf_command_find(const char *name);
 
 /* Parses a command's arguments into its settings and its single operand (NULL if left out). */

@@ -32,11 +32,13 @@ static const struct wf_option options[] = {
     {"micros", 0, WF_OPTION_COUNT, "N", "micro-batches per step (1; pipeline: 16)", NULL,
      AT(micros)},
     {"threads", 0, WF_OPTION_COUNT, "N", "threads (one per core)", NULL, AT(threads)},
-    {"precision", 0, WF_OPTION_CHOICE, "TYPE", "of matrix products: fp32 (default) or bf16",
+    {"precision", 0, WF_OPTION_CHOICE, "TYPE",
+     "precision of matrix products: fp32 (default) "
+     "or bf16",
      "fp32|bf16", AT(precision)},
-    {"ranks", 0, WF_OPTION_COUNT, "N", "pipeline: ranks of one thread (2)", NULL, AT(ranks)},
-    {"schedule", 0, WF_OPTION_TEXT, "NAME", "pipeline: its schedule (1f1b)", NULL,
-     AT(schedule)},
+    {"ranks", 0, WF_OPTION_COUNT, "N", "pipeline: number of ranks, with one thread each (2)",
+     NULL, AT(ranks)},
+    {"schedule", 0, WF_OPTION_TEXT, "NAME", "pipeline: schedule (1f1b)", NULL, AT(schedule)},
     {"dir", 0, WF_OPTION_TEXT, "DIR", "checkpoint: a directory on the disk to measure (.)",
      NULL, AT(dir)},
     {"steps", 0, WF_OPTION_COUNT, "N", "checkpoint: save every N steps (10)", NULL, AT(steps)},
@@ -123,8 +125,8 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
         if (strcmp(what, benches[i].name) == 0)
             return benches[i].run(&p, s.json, err);
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "no benchmark '%.40s': plan, sim, train, kernels, pipeline, generate or "
-                     "checkpoint",
+                     "unknown benchmark '%.40s' (expected plan, sim, train, kernels, "
+                     "pipeline, generate or checkpoint)",
                      what);
 }
 

@@ -38,7 +38,7 @@ static const char *transport_name(const struct check_settings *s)
     return s->transport != NULL ? s->transport : "buffered";
 }
 
-/* Prints JSON also for a file that is no schedule. */
+/* Prints JSON even if the file is not a schedule. */
 static void print_unreadable(FILE *out, const char *file, const struct weft_error *why)
 {
     struct wf_json j = {.out = out};
@@ -50,8 +50,9 @@ static void print_unreadable(FILE *out, const char *file, const struct weft_erro
     fputc('\n', out);
 }
 
-/* Returns the text of a finding without its position, which the arrow shows.  The stage and micro
- * of a missing action are kept: the arrow points to where it could be. */
+/* Returns the text of a finding without its position, which the arrow shows.  The stage and
+ * micro of a missing action are kept: the arrow points to a place where it could be
+ * inserted. */
 static const char *without_position(const struct weft_finding *f)
 {
     const char *colon = strncmp(f->text, "rank ", 5) == 0 ? strstr(f->text, ": ") : NULL;
@@ -181,7 +182,7 @@ static enum weft_status run_check(int argc, char **argv, struct weft_error *err)
 
 const struct wf_command wf_command_check = {
     .name = "check",
-    .summary = "prove that a schedule file is right, or show where it is wrong",
+    .summary = "prove that a schedule file is correct, or show where it is wrong",
     .operands = "FILE",
     .text =
         "Reads a schedule (weft's own CSV or PyTorch's, with or without messages) and proves\n"

@@ -1,4 +1,4 @@
-/* weft compare: all schedules for one size, side by side. */
+/* weft compare: compares all schedules for one size. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,12 +22,14 @@ static const struct wf_option options[] = {
     {"ranks", 'p', WF_OPTION_COUNT, "P", "ranks of the pipeline", NULL, WF_PLAN_AT(ranks)},
     {"micros", 'm', WF_OPTION_COUNT, "M", "micro-batches per step", NULL, WF_PLAN_AT(micros)},
     {"chunks", 0, WF_OPTION_TEXT, "2:4",
-     "numbers of chunks to try, if the schedule supports any", NULL, AT(chunk_list)},
+     "numbers of chunks to try, if the schedule supports several", NULL, AT(chunk_list)},
     {"cost", 'c', WF_OPTION_TEXT, "F=1,I=1,W=1",
-     "times of a P-th of the model; also B, FB, C (a hop)", NULL, WF_PLAN_AT(cost)},
-    {"mem", 0, WF_OPTION_TEXT, "F=1,I=0,W=-1", "change of memory, of a P-th of the model", NULL,
+     "times of 1/P of the model; also B, FB, C (a hop)", NULL, WF_PLAN_AT(cost)},
+    {"mem", 0, WF_OPTION_TEXT, "F=1,I=0,W=-1", "change of memory, for 1/P of the model", NULL,
      WF_PLAN_AT(mem)},
-    {"mem-limit", 0, WF_OPTION_TEXT, "X", "leave out schedules that need more memory on a rank",
+    {"mem-limit", 0, WF_OPTION_TEXT, "X",
+     "omit schedules that need more memory than this on "
+     "a rank",
      NULL, WF_PLAN_AT(mem_limit)},
     {"bytes", 0, WF_OPTION_TEXT, "N", "bytes of a message between stages", NULL, AT(bytes)},
     {"sort", 0, WF_OPTION_CHOICE, "BY", "sort order (time)", "time|span|memory|name", AT(sort)},
@@ -41,8 +43,8 @@ static void print_text(FILE *out, const struct wf_comparison *c,
 {
     fprintf(
         out,
-        "%u ranks, %u micros, every rank has the same share of the model; * nothing is faster "
-        "with no more memory\n\n"
+        "%u ranks, %u micros, every rank has the same share of the model; * no other schedule "
+        "is better in time, memory and copies at once\n\n"
         "  %-17s %6s %10s %8s %10s %8s %8s %6s %8s %7s%s\n",
         in->plan.ranks, in->plan.micros, "schedule", "chunks", "makespan", "bubble", "span",
         "bubble", "memory", "copies", "messages", "gap", bytes ? "      bytes" : "");
@@ -164,13 +166,13 @@ static enum weft_status run_compare(int argc, char **argv, struct weft_error *er
 
 const struct wf_command wf_command_compare = {
     .name = "compare",
-    .summary = "all schedules for one size, side by side",
+    .summary = "compare all schedules for one size",
     .text =
         "Makes every schedule that supports these ranks and micros, and reports the time, bubble,\n"
         "memory, copies of the weights and messages of each. All have the same ranks, model and\n"
-        "batch: costs and memory are those of a P-th of the model, and the stages of a schedule\n"
-        "with more chunks cost accordingly less. Schedules that search minimize the makespan. A\n"
-        "star marks schedules that no other beats in time, memory and copies at once.\n",
+        "batch: costs and memory are those of 1/P of the model, and the stages of a schedule\n"
+        "with more chunks cost proportionally less. Schedules that search minimize the makespan. A\n"
+        "star marks a schedule if no other is better in time, memory and copies at once.\n",
     .examples = "  weft compare --ranks 8 --micros 24 --cost F=10,I=12,W=8,C=1\n"
                 "  weft compare -p 8 -m 32 --mem-limit 6 --sort memory\n",
     .options = {options, WEFT_LEN(options)},

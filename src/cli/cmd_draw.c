@@ -21,11 +21,12 @@ struct draw_settings {
 
 static const struct wf_option options[] = {
     {"output", 'o', WF_OPTION_TEXT, "FILE",
-     "write to FILE; .svg .png .pdf .html .json .txt .trace choose the form", NULL, AT(output)},
-    {"format", 'f', WF_OPTION_CHOICE, "FORM", "the form, regardless of the file's name",
+     "write to FILE; the extension selects the format: .svg .png .pdf .html .json .txt .trace",
+     NULL, AT(output)},
+    {"format", 'f', WF_OPTION_CHOICE, "FORM", "format; overrides the file name extension",
      "text|svg|png|pdf|html|chrome|trace", AT(format)},
     {"title", 0, WF_OPTION_TEXT, "TEXT", "title of the drawing", NULL, AT(title)},
-    {"lanes", 0, WF_OPTION_SWITCH, NULL, "sends and receives in separate rows", NULL,
+    {"lanes", 0, WF_OPTION_SWITCH, NULL, "draw sends and receives in separate rows", NULL,
      AT(lanes)},
     {"width", 0, WF_OPTION_COUNT, "N", "width in pixels (in a terminal: columns)", NULL,
      AT(width)},
@@ -55,7 +56,7 @@ static enum weft_status parse_unit(const char *text, double *out, struct weft_er
             *out = value * units[i].seconds;
             return WEFT_OK;
         }
-    return WEFT_FAIL(err, WEFT_USAGE, "--unit: '%.40s' is no time such as 1ms, 20us or 0.5s",
+    return WEFT_FAIL(err, WEFT_USAGE, "--unit: '%.40s' is not a time such as 1ms, 20us or 0.5s",
                      text);
 }
 
@@ -126,7 +127,7 @@ static enum weft_status draw_files(const char *const *files, size_t n,
         WEFT_TRY(parse_unit(s->unit, &how.unit_seconds, err));
     size_t n_files = n;
     for (size_t i = 0; i < n_files; i++)
-        n += wf_is_directory(files[i]); /* a run is two */
+        n += wf_is_directory(files[i]); /* a run has two traces */
     struct weft_trace *traces = calloc(n, sizeof *traces);
     if (traces == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu traces", n);
@@ -173,13 +174,14 @@ const struct wf_command wf_command_draw = {
         "Draws the actions of every rank over time. A FILE is a trace, or a schedule in weft's\n"
         "or PyTorch's CSV, which is first proven and timed with --cost. Several files are drawn\n"
         "one above the other on one axis, for example a plan and a measured trace. The\n"
-        "directory of a run with traces (log.trace_steps) is drawn as both.\n"
+        "directory of a run with traces (log.trace_steps) gives both.\n"
         "\n"
         "Colours distinguish forward (F), whole backward (B), input gradient (I) and weight\n"
-        "gradient (W). Dark bands do as well: I has one at the top, W one at the bottom, B both,\n"
-        "F none. Shades are the stages of a rank, a divided cell is an overlapped pair, and grey\n"
-        "is idle time. Numbers are micros. An .html page can be zoomed and describes the action\n"
-        "under the mouse; a .json file opens in Perfetto (ui.perfetto.dev) or chrome://tracing.\n",
+        "gradient (W). So do dark bands: I has a band at the top, W at the bottom, B has both,\n"
+        "and F has none. Shades are the stages of a rank, a divided cell is an overlapped pair,\n"
+        "and grey is idle time. Numbers are micros. An .html page can be zoomed and describes\n"
+        "the action under the mouse. A .json file can be opened in Perfetto (ui.perfetto.dev) or\n"
+        "chrome://tracing.\n",
     .examples = "  weft draw plan.csv\n"
                 "  weft draw plan.csv --cost F=10,I=12,W=8 -o plan.svg\n"
                 "  weft draw plan.csv measured.trace --unit 1ms -o both.html\n"

@@ -18,7 +18,7 @@ struct eval_settings {
 
 static const struct wf_option options[] = {
     {"model", 'm', WF_OPTION_TEXT, "PATH", WF_MODEL_HELP, NULL, AT(model)},
-    {"data", 'd', WF_OPTION_TEXT, "SHARDS", "token shards: files, folders, patterns", NULL,
+    {"data", 'd', WF_OPTION_TEXT, "SHARDS", "token shards: files, directories, patterns", NULL,
      AT(data)},
     {"seq", 0, WF_OPTION_COUNT, "N", "tokens per window (the model's context, at most 1024)",
      NULL, AT(seq)},

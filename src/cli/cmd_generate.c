@@ -35,7 +35,7 @@ static const struct wf_option options[] = {
     {"top-k", 0, WF_OPTION_TEXT, "K", "sample from the K most likely tokens (50); 0: from all",
      NULL, AT(top_k)},
     {"top-p", 0, WF_OPTION_TEXT, "P",
-     "and from the most likely ones with this total probability (1)", NULL, AT(top_p)},
+     "and only from the most likely ones with this total probability (1)", NULL, AT(top_p)},
     {"seed", 0, WF_OPTION_TEXT, "N", "seed of the random numbers (42)", NULL, AT(seed)},
     {"type", 0, WF_OPTION_CHOICE, "TYPE",
      "type of weights in memory: f32 (default), or bf16 (faster)", "f32|bf16", AT(type)},
@@ -58,7 +58,7 @@ static enum weft_status parse_real(const char *text, const char *name, double fa
     return WEFT_OK;
 }
 
-/* Parses digits alone, up to `max`. */
+/* Parses a number that consists of digits only, up to `max`. */
 static enum weft_status parse_whole(const char *text, const char *name, uint64_t fallback,
                                     uint64_t max, uint64_t *out, struct weft_error *err)
 {
@@ -123,7 +123,7 @@ struct generate {
     size_t n_prompt, n_printed;
     struct wf_generate_options options;
     struct wf_generation result;
-    bool in_line; /* the last character that was printed was no line break */
+    bool in_line; /* the last printed character is not a line break */
 };
 
 static enum weft_status read_prompt(struct generate *g, uint32_t vocab, struct weft_error *err)
@@ -157,7 +157,7 @@ static enum weft_status put_token(void *ctx, int32_t token, struct weft_error *e
         if (bytes != NULL)
             fwrite(bytes, 1, len, stdout);
         else
-            fputs("\xef\xbf\xbd", stdout); /* U+FFFD: no character */
+            fputs("\xef\xbf\xbd", stdout); /* U+FFFD: the token has no text */
         if (bytes == NULL || len > 0)
             g->in_line = bytes == NULL || bytes[len - 1] != '\n';
     }
@@ -289,12 +289,12 @@ const struct wf_command wf_command_generate = {
     .name = "generate",
     .summary = "continue a text with a model",
     .text =
-        "Prints the continuation of a prompt, without the prompt, token by token. It ends with\n"
-        "the document, after --max-tokens, or when the model's context is full; a line on\n"
-        "standard error gives the reason and the speed.\n\n"
+        "Prints the continuation of a prompt, without the prompt, token by token. The text ends\n"
+        "at the end of the document, after --max-tokens tokens, or when the model's context is\n"
+        "full. A line on standard error reports the reason and the speed.\n\n"
         "The same model, prompt, settings and seed give the same tokens with any number of\n"
         "threads. A model with fewer than 257 tokens and no tokenizer reads and prints token\n"
-        "numbers. The tokenizer is searched beside the weights; that of a run in its directory.\n"
+        "numbers. The tokenizer is read from the directory of the weights or of the run.\n"
         "\n"
         "PATH is\n\n" WF_MODEL_TEXT,
     .examples =

@@ -22,11 +22,14 @@ static const struct wf_option options[] = {
      "receives as late as possible (weft), or as in PyTorch", "weft|pytorch", AT(lower_like)},
     {"events", 0, WF_OPTION_SWITCH, NULL, "--json: every action with its start time", NULL,
      AT(events)},
-    {"format", 'f', WF_OPTION_CHOICE, "FORM", "csv is weft's own form, pytorch has rows only",
+    {"format", 'f', WF_OPTION_CHOICE, "FORM",
+     "csv: weft's own format; pytorch: rows without "
+     "a header",
      "text|csv|pytorch", AT(format)},
     {"json", 'j', WF_OPTION_SWITCH, NULL, "print JSON", NULL, AT(json)},
     {"output", 'o', WF_OPTION_TEXT, "FILE",
-     "write to FILE; .csv .json .txt .svg .png .pdf .html .trace .trace.json choose the form",
+     "write to FILE; the extension selects the format: .csv .json .txt .svg .png .pdf .html "
+     ".trace .trace.json",
      NULL, AT(output)},
     {"width", 0, WF_OPTION_COUNT, "N", "width of the drawing in columns (the terminal's)", NULL,
      AT(width)},
@@ -56,7 +59,7 @@ static bool is_picture(const struct wf_plan_settings *s, enum weft_draw_format *
     return *out != WEFT_DRAW_FORMAT_CHROME || wf_path_ends_in(s->output, ".trace.json");
 }
 
-/* Chooses the form by the name of the output file unless it is given. */
+/* Chooses the format by the extension of the output file unless it is given. */
 static void choose_form(struct wf_plan_settings *s)
 {
     enum weft_draw_format picture;
@@ -133,7 +136,7 @@ static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
     if (s.json && s.format != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
     if (s.events && !s.json)
-        return WEFT_FAIL(err, WEFT_USAGE, "--events goes with --json");
+        return WEFT_FAIL(err, WEFT_USAGE, "--events needs --json");
     struct wf_plan p;
     struct wf_output sink;
     WEFT_TRY(wf_plan_make(&p, &s, err));

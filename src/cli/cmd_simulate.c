@@ -1,4 +1,4 @@
-/* weft simulate: times a plan on a cluster and prints where the time goes. */
+/* weft simulate: times a plan on a cluster and prints the causes of idle time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,15 +46,15 @@ static const struct wf_option options[] = {
     {NULL, 0, WF_OPTION_HEADING, NULL, "Block attention residuals", NULL, 0},
     {"residual-block-layers", 0, WF_OPTION_COUNT, "K",
      "count the traffic of blocks of K layers between ranks", NULL, AT(block_layers)},
-    {"residual-cache", 0, WF_OPTION_CHOICE, "WHAT",
-     "which blocks of a micro ranks cache (full)", "off|received|full", AT(block_cache)},
+    {"residual-cache", 0, WF_OPTION_CHOICE, "WHAT", "residual blocks that ranks cache (full)",
+     "off|received|full", AT(block_cache)},
     {"payload-bytes", 0, WF_OPTION_TEXT, "B", "bytes of a block, an activation or its gradient",
      NULL, AT(payload)},
     {"gradient-payload-bytes", 0, WF_OPTION_TEXT, "B",
      "bytes of a block's gradient (as --payload-bytes)", NULL, AT(gradient_payload)},
     {"cache-model", 0, WF_OPTION_CHOICE, "WHOSE",
      "exact, or only the count of the reference system", "exact|reference", AT(cache_model)},
-    {"communication", 0, WF_OPTION_CHOICE, "MODE", "reference: what messages carry",
+    {"communication", 0, WF_OPTION_CHOICE, "MODE", "reference: contents of messages",
      "activation_tensor|block_residual_cache", AT(communication)},
     {"cache", 0, WF_OPTION_TEXT, "enabled=1,..",
      "reference: also policy=resident_block_summaries, reuse=1, inflight=8", NULL, AT(cache)},
@@ -79,8 +79,8 @@ static enum weft_status check_options(const struct simulate_settings *in, bool r
     if (!reference &&
         (in->communication != NULL || in->cache != NULL || in->layers_per_block != 0))
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "--communication, --cache and --layers-per-block go with "
-                         "--cache-model reference");
+                         "--communication, --cache and --layers-per-block need --cache-model "
+                         "reference");
     if (reference && (in->layers_per_block == 0 || in->payload == NULL))
         return WEFT_FAIL(
             err, WEFT_USAGE,
@@ -88,24 +88,24 @@ static enum weft_status check_options(const struct simulate_settings *in, bool r
     if (!reference && in->block_layers == 0 &&
         (in->block_cache != NULL || in->gradient_payload != NULL || in->payload != NULL))
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "--residual-cache and payloads go with --residual-block-layers K");
+                         "--residual-cache and payloads need --residual-block-layers K");
     if (in->unit != NULL && in->cluster == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "--unit goes with --cluster");
+        return WEFT_FAIL(err, WEFT_USAGE, "--unit needs --cluster");
     if (in->jitter != NULL && in->samples == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "--jitter goes with --samples N");
+        return WEFT_FAIL(err, WEFT_USAGE, "--jitter needs --samples N");
     return in->json ? WEFT_OK
                     : wf_output_check(in->plan.output, ".json .txt .svg .png .pdf .html .trace",
                                       err);
 }
 
-/* Reads one whole number of bytes; NULL is `otherwise`. */
+/* Reads one whole number of bytes, or returns `otherwise` for NULL. */
 static enum weft_status parse_bytes(const char *text, const char *what, size_t otherwise,
                                     size_t *out, struct weft_error *err)
 {
     double value = (double)otherwise;
     WEFT_TRY(wf_option_number(text, what, 1e18, &value, err));
     if (value != floor(value))
-        return WEFT_FAIL(err, WEFT_USAGE, "%s takes one whole number", what);
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: expected one whole number", what);
     *out = text == NULL ? otherwise : (size_t)value;
     return WEFT_OK;
 }
@@ -135,7 +135,7 @@ static enum weft_contention read_contention(const char *text)
     return strcmp(text, "link") == 0 ? WEFT_CONTENTION_LINK : WEFT_CONTENTION_RANKS;
 }
 
-/* On failure lists may be held: release them in any case. */
+/* The caller releases the lists, also after a failure. */
 static enum weft_status read_input(const struct simulate_settings *in,
                                    struct weft_cluster *cluster,
                                    struct wf_simulation_input *out, struct weft_error *err)
@@ -253,7 +253,7 @@ static enum weft_status simulate(const struct wf_plan *plan, const struct simula
     enum weft_status st = read_input(in, &cluster, &input, err);
     if (st == WEFT_OK && in->cluster != NULL && plan->cost.hop > 0)
         st = WEFT_FAIL(err, WEFT_USAGE,
-                       "--cluster determines what hops take: leave out --cost C");
+                       "--cluster determines the times of hops; leave out --cost C");
     if (st == WEFT_OK)
         st = wf_simulation_init(&s, plan, &input, err);
     wf_values_release(&input.options.speed);

@@ -101,7 +101,7 @@ static void print_vocabulary(const struct tokenize_settings *s,
 {
     printf("vocabulary of %u", r->n_vocab);
     if (r->n_vocab < s->train_bpe)
-        printf(" (not %u: no more pairs of the text repeat)", s->train_bpe);
+        printf("  (fewer than %u: no more pairs of the text repeat)", s->train_bpe);
     printf("\n");
 }
 

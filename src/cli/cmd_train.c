@@ -31,7 +31,7 @@ static void exit_on_hang(void *arg, const struct weft_error *err)
     if (atomic_flag_test_and_set(&called))
         return;
     struct wf_bar bar = wf_train_bar();
-    bar.shown = bar.on; /* rank 0 may have drawn one */
+    bar.shown = bar.on; /* rank 0 may have drawn a bar */
     wf_bar_clear(&bar);
     fprintf(stderr, "weft: %s\n", err->msg);
     fflush(stdout);
@@ -134,10 +134,10 @@ const struct wf_command wf_command_train = {
     .operands = "[CONFIG.yaml]",
     .text =
         "Trains a transformer on token shards. All settings are in one YAML file of\n"
-        "sections with keys. Each key is also a flag, which overrides the file; the last\n"
-        "of several equal flags counts. The run directory log.dir receives the final\n"
-        "weights (a Hugging Face directory), the settings, and one line of metrics per\n"
-        "step.\n\n"
+        "sections with keys. Each key is also a flag, which overrides the file. If a flag\n"
+        "is given twice, the last value is used. The run writes the final weights (a\n"
+        "Hugging Face directory), the settings, and one line of metrics per step to the\n"
+        "directory log.dir.\n\n"
         "The first interrupt (Ctrl-C or SIGTERM) stops the run after the current step.\n"
         "The run then saves a checkpoint if checkpoint.every is set, otherwise the\n"
         "weights, and exits with 130 (143). A second interrupt stops it at once.\n\n"

@@ -66,7 +66,7 @@ static const struct wf_option options[] = {
      "--cluster: bytes of one sequence between stages (the model's)", NULL, AT(boundary_bytes)},
     {"top", 0, WF_OPTION_COUNT, "N", "number of layouts to show (8)", NULL, AT(top)},
     {NULL, 0, WF_OPTION_HEADING, NULL, "Output", NULL, 0},
-    {"format", 'f', WF_OPTION_CHOICE, "FORM", "text, csv (weft's own form) or pytorch (CSV)",
+    {"format", 'f', WF_OPTION_CHOICE, "FORM", "text, csv (weft's own format) or pytorch (CSV)",
      "text|csv|pytorch", AT(format)},
     {"json", 'j', WF_OPTION_SWITCH, NULL, "print JSON", NULL, AT(json)},
     {"output", 'o', WF_OPTION_TEXT, "FILE",
@@ -104,7 +104,7 @@ static enum weft_placement_kind placement_kind(const struct wf_tune_settings *s)
     return WEFT_PLACEMENT_LINEAR;
 }
 
-/* Chooses the form by the name of the output file unless it is given. */
+/* Chooses the format by the extension of the output file unless it is given. */
 static void choose_form(struct wf_tune_settings *s)
 {
     if (s->json || s->format != NULL || s->output == NULL)
@@ -275,7 +275,7 @@ static enum weft_status fill_layout_problem(const struct wf_tune_settings *s,
         p->cluster = cluster;
     }
     if (s->model == NULL && (s->tflops != NULL || s->seq != 0))
-        return WEFT_FAIL(err, WEFT_USAGE, "--tflops and --seq go with --model");
+        return WEFT_FAIL(err, WEFT_USAGE, "--tflops and --seq need --model");
     struct weft_item items[3];
     WEFT_TRY(wf_plan_parse_items(s->layer_cost, s->embedding_cost, s->head_cost, items, err));
     p->layer = items[0];

@@ -11,7 +11,7 @@ static const char *const fate_names[WF_N_FATES] = {"done", "failed", "running", 
 
 enum { CLOCK_TEXT = 40 };
 
-/* "14:03:11"; with the date if that is not today. */
+/* Returns a time as "14:03:11", with the date if that is not today. */
 static const char *clock_text(char out[CLOCK_TEXT], int64_t time_ns)
 {
     time_t at = (time_t)(time_ns / 1000000000), now = time(NULL);
@@ -34,8 +34,8 @@ static void print_place(const struct weft_flight *r, int64_t time_ns, FILE *out)
                 r->doing[0] != '\0' ? r->doing : "starting");
 }
 
-/* A rank that is gone without a record of its end shared the process of the lost one, or was ended by
- * the launcher, which ends all ranks when one is missing. */
+/* Describes how a rank ended.  A rank that recorded no end was in the process of the lost one,
+ * or was killed by the launcher, which kills all ranks when one is missing. */
 static const char *ending(const struct wf_flights *f, size_t i)
 {
     if (f->fates[i] != WF_FATE_GONE || f->lost == SIZE_MAX)

@@ -94,7 +94,7 @@ static enum weft_status run(int argc, char **argv, struct weft_error *err)
     WEFT_TRY(check_environment(err));
     if (argc < 2) {
         wf_print_overview(stderr, wf_commands());
-        return WEFT_FAIL(err, WEFT_USAGE, "a command is needed");
+        return WEFT_FAIL(err, WEFT_USAGE, "no command is given");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         wf_print_overview(stdout, wf_commands());

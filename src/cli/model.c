@@ -1,3 +1,4 @@
+/* Opens the model of a command. */
 #include "cli/model.h"
 
 #include <stdio.h>

@@ -15,8 +15,8 @@
     "  a model file of llm.c       GPT-2, version 3 (fp32) or 5 (bf16); the padding\n"         \
     "                              of its vocabulary is removed\n"
 
-/* Calls wf_load_open() and names the checkpoint of a run on standard error.  Returns WEFT_CKPT if
- * the path is no model. */
+/* Calls wf_load_open() and names the checkpoint of a run on standard error.  Returns WEFT_CKPT
+ * if the path is not a model. */
 enum weft_status wf_model_open(const char *path, struct wf_weights **out,
                                struct weft_error *err);
 

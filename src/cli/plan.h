@@ -1,5 +1,4 @@
-/* Options of the planning commands: texts of the command line, and the planner's input that they
- * become. */
+/* Options of the planning commands, and their conversion to the planner's input. */
 #ifndef CLI_PLAN_H
 #define CLI_PLAN_H
 
@@ -29,7 +28,7 @@ enum weft_status wf_plan_parse_costs(const struct wf_plan_settings *settings,
 enum weft_status wf_plan_parse_items(const char *layer, const char *embedding, const char *head,
                                      struct weft_item items[3], struct weft_error *err);
 
-/* Reads a number from 0 to `max`; NULL leaves *out as it is. */
+/* Reads a number from 0 to `max`; NULL leaves *out unchanged. */
 enum weft_status wf_option_number(const char *text, const char *what, double max, double *out,
                                   struct weft_error *err);
 

@@ -1,4 +1,4 @@
-/* From the texts of the command line to the planner's input. */
+/* Converts command-line options to the planner's input. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +97,7 @@ static enum weft_status check_schedule(const struct wf_plan_settings *s, struct 
                          "--minimize has no effect on %s: only schedules that search use it",
                          s->schedule);
     if (s->lower_like != NULL && !s->lower)
-        return WEFT_FAIL(err, WEFT_USAGE, "--lower-like goes with --lower");
+        return WEFT_FAIL(err, WEFT_USAGE, "--lower-like needs --lower");
     return WEFT_OK;
 }
 
@@ -109,7 +109,7 @@ static enum weft_status check_model(const struct wf_plan_settings *s, bool item_
                          "--model determines the costs of items: leave out --layer-cost, "
                          "--embedding-cost and --head-cost");
     if (s->model == NULL && (s->rows != 0 || s->seq != 0))
-        return WEFT_FAIL(err, WEFT_USAGE, "--rows and --seq go with --model");
+        return WEFT_FAIL(err, WEFT_USAGE, "--rows and --seq need --model");
     if (s->partition != NULL && s->layers_per_stage != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --partition or --layers-per-stage, not both");
     return WEFT_OK;
@@ -130,7 +130,7 @@ static enum weft_status choose_partition(const struct wf_plan_settings *s,
                          "as 'Et*3|(tt|)*2L'",
                          s->partition);
     if (s->bytes_limit != NULL && out->kind != WF_PARTITION_BALANCED)
-        return WEFT_FAIL(err, WEFT_USAGE, "--bytes-limit goes with --partition balanced");
+        return WEFT_FAIL(err, WEFT_USAGE, "--bytes-limit needs --partition balanced");
     return WEFT_OK;
 }
 
@@ -156,7 +156,7 @@ static enum wf_plan_lowering read_lowering(const struct wf_plan_settings *s)
                : WF_PLAN_LOWERED_LATE;
 }
 
-/* Fills in what needs no memory. */
+/* Fills in the fields that need no allocation. */
 static enum weft_status read_input(const struct wf_plan_settings *s, struct wf_plan_input *in,
                                    struct weft_error *err)
 {

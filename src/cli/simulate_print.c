@@ -27,8 +27,8 @@ static void print_links(struct wf_text *out, const struct wf_simulation *s,
     const struct weft_link_usage *l = sum->busiest;
     if (l == NULL || sum->bytes == 0)
         return;
-    wf_text_addf(out, "bytes             %.6g in all; busiest link %u to %u: %.6g", sum->bytes,
-                 l->from, l->to, l->forward_bytes + l->backward_bytes);
+    wf_text_addf(out, "bytes             %.6g in total; busiest link %u to %u: %.6g",
+                 sum->bytes, l->from, l->to, l->forward_bytes + l->backward_bytes);
     if (s->sim.metrics.makespan > 0 && l->busy > 0)
         wf_text_addf(out, ", %.1f%% of the time", 100 * l->busy / s->sim.metrics.makespan);
     wf_text_addc(out, '\n');
@@ -75,7 +75,7 @@ static void print_pipe(struct wf_text *out, const struct weft_traffic *t, uint32
         if (rank_of[s] == rank_of[s + 1])
             wf_text_adds(out, " passed on");
         else if (sends.len == 0)
-            wf_text_adds(out, " no block");
+            wf_text_adds(out, "  no block");
         else
             wf_text_addf(out, " block%s", sends.len > 1 ? "s" : "");
         print_ranges(out, sends);
@@ -119,7 +119,7 @@ static void print_traffic(struct wf_text *out, const struct wf_traffic_report *r
     wf_text_adds(out, p->n_ranks > MAX_SHOWN ? " ...\n" : "\n");
 }
 
-/* -- all of it ------------------------------------------------------------------------------ */
+/* -- the whole output ------------------------------------------------------------------------ */
 
 void wf_simulation_print_text(struct wf_text *out, const struct wf_simulation *s,
                               const struct wf_plan *plan, const char *file,

@@ -30,7 +30,8 @@ void wf_train_print_head(const struct wf_train_settings *s,
 void wf_train_print_choice(const struct wf_train_settings *s,
                            const struct wf_layout_choice *choice);
 
-/* Prints what a run would be.  Collective under an MPI launcher. */
+/* Prints the layout, memory and timeline of a run without training.  Collective under an MPI
+ * launcher. */
 enum weft_status wf_train_dry_run(struct wf_train_settings *s, struct weft_error *err);
 
 #endif

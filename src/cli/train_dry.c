@@ -18,7 +18,7 @@
 #include "weft/render.h"
 #include "weft/timing.h"
 
-enum { RANKS_SHOWN = 16, STAGES_SHOWN = 32 }; /* lines at most */
+enum { RANKS_SHOWN = 16, STAGES_SHOWN = 32 }; /* maximum numbers of lines */
 
 /* -- memory --------------------------------------------------------------------------------- */
 
@@ -42,7 +42,7 @@ static enum weft_status print_bytes(const struct wf_topology *l, struct weft_err
 static enum weft_status print_links(const struct wf_train_settings *s,
                                     const struct wf_topology *l, struct weft_error *err)
 {
-    char all[WF_NUMBER_CHARS], most[WF_NUMBER_CHARS];
+    char all[WF_NUMBER_CHARS], max[WF_NUMBER_CHARS];
     struct weft_traffic_step step = {0};
     WEFT_TRY(
         wf_topology_count_traffic(l, (enum weft_block_cache)s->parallel.cache, &step, err));
@@ -58,7 +58,7 @@ static enum weft_status print_links(const struct wf_train_settings *s,
         printf("traffic  %s per step %s pipeline, maximum from rank %u to rank %u: %s\n",
                wf_bytes_text(all, step.forward_bytes + step.backward_bytes),
                l->dp > 1 ? "in each" : "in the", step.links[k].from, step.links[k].to,
-               wf_bytes_text(most, busiest));
+               wf_bytes_text(max, busiest));
     weft_traffic_step_release(&step);
     return WEFT_OK;
 }
@@ -141,7 +141,7 @@ static enum weft_status print_timeline(const struct wf_train_settings *s,
     return WEFT_OK;
 }
 
-/* -- all of it ------------------------------------------------------------------------------ */
+/* -- the dry run ----------------------------------------------------------------------------- */
 
 static void print_ranks_of(const struct wf_topology *l, uint32_t stage)
 {

@@ -22,20 +22,20 @@ static void print_model(const struct wf_train_settings *s, const struct wf_train
 static void print_memory(const struct wf_trainer_info *i, const struct wf_rank_totals *ranks)
 {
     char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
-    const struct wf_rank_bytes *most = &ranks->largest;
+    const struct wf_rank_bytes *largest = &ranks->largest;
     if (i->n_ranks > 1)
         printf("memory   %s on %u ranks, maximum on rank %u: %s",
                wf_bytes_text(a, ranks->all_bytes), i->n_ranks, ranks->largest_rank,
-               wf_bytes_text(b, most->total));
+               wf_bytes_text(b, largest->total));
     else
-        printf("memory   %s", wf_bytes_text(a, most->total));
+        printf("memory   %s", wf_bytes_text(a, largest->total));
     printf(
         " = weights %s + packed %s + gradients %s + moments %s + activations %s + scratch %s",
-        wf_bytes_text(b, most->weights), wf_bytes_text(c, most->packed),
-        wf_bytes_text(d, most->gradients), wf_bytes_text(e, most->moments),
-        wf_bytes_text(f, most->activations), wf_bytes_text(g, most->scratch));
+        wf_bytes_text(b, largest->weights), wf_bytes_text(c, largest->packed),
+        wf_bytes_text(d, largest->gradients), wf_bytes_text(e, largest->moments),
+        wf_bytes_text(f, largest->activations), wf_bytes_text(g, largest->scratch));
     if (i->n_ranks > 1)
-        printf(" + messages %s", wf_bytes_text(a, most->messages));
+        printf(" + messages %s", wf_bytes_text(a, largest->messages));
     printf("\n");
 }
 

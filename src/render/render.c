@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "planning/draw/picture.h"
 
-/* Write errors are the stream's, so that all forms of output report them alike. */
+/* Write errors stay in the stream, so that all formats report them in the same way. */
 static cairo_status_t write_bytes(void *out, const unsigned char *bytes, unsigned int len)
 {
     fwrite(bytes, 1, len, out);
@@ -84,12 +84,13 @@ static enum weft_status check_cairo(cairo_status_t status, struct weft_error *er
 static enum weft_status paint_png(FILE *out, const struct wf_picture *p, double scale,
                                   struct weft_error *err)
 {
-    enum { MOST = 32767 }; /* cairo's own limit */
+    enum { MAX_SIDE = 32767 }; /* cairo's own limit */
     double w = p->width * scale, h = p->height * scale;
-    if (w > MOST || h > MOST)
+    if (w > MAX_SIDE || h > MAX_SIDE)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "a PNG of %.0f x %.0f pixels: %d is the most, use SVG or PDF", w, h,
-                         MOST);
+                         "a PNG of %.0f x %.0f pixels is too large (maximum %d per side); use "
+                         "SVG or PDF",
+                         w, h, MAX_SIDE);
     cairo_surface_t *surface =
         cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(w + 0.5), (int)(h + 0.5));
     cairo_status_t status = cairo_surface_status(surface);
@@ -103,14 +104,14 @@ static enum weft_status paint_png(FILE *out, const struct wf_picture *p, double 
 
 static enum weft_status paint_pdf(FILE *out, const struct wf_picture *p, struct weft_error *err)
 {
-    const double points = 0.75; /* of an inch's 96 pixels */
+    const double points = 0.75; /* per pixel: an inch has 72 points and 96 pixels */
     cairo_surface_t *surface = cairo_pdf_surface_create_for_stream(
         write_bytes, out, p->width * points, p->height * points);
     cairo_status_t status = cairo_surface_status(surface);
     if (status == CAIRO_STATUS_SUCCESS) {
         cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE,
                                        p->texts.at + p->title);
-        /* A date of its own, so that the same picture is the same bytes. */
+        /* A fixed date, so that the same picture always gives the same bytes. */
         cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE,
                                        "2000-01-01T00:00:00Z");
         status = paint(surface, p, points);
@@ -131,7 +132,8 @@ enum weft_status weft_render(FILE *out, enum weft_draw_format format,
 
     struct wf_picture p;
     WEFT_TRY(wf_picture_init(&p, traces, n, options, err));
-    /* A requested width is one of pixels; otherwise two pixels per unit, as screens have now. */
+    /* A requested width is in pixels.  The default is two pixels per unit, for high-resolution
+     * screens. */
     enum weft_status st = format == WEFT_DRAW_FORMAT_PDF
                               ? paint_pdf(out, &p, err)
                               : paint_png(out, &p, options->width != 0 ? 1 : 2, err);

@@ -1,4 +1,5 @@
-/* Where a command prints: output files that are written atomically, and the abilities of a terminal. */
+/* The output of a command: files that are written atomically, and the abilities of a
+ * terminal. */
 #ifndef TERMINAL_OUTPUT_H
 #define TERMINAL_OUTPUT_H
 
@@ -9,7 +10,7 @@
 #include "planning/draw/timeline.h"
 #include "weft/status.h"
 
-/* Where a command prints: standard output, or a file that is written atomically. */
+/* The output of a command: standard output, or a file that is written atomically. */
 struct wf_output {
     FILE *out;
     const char *path; /* borrowed; NULL: standard output */

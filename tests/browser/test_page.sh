@@ -43,7 +43,7 @@ tip 'idle' 'start 4' 'length 6'
 run 0 draw plan.csv "$WEFT_TEST_DATA/trace_measured.trace" --unit 10ms --lanes \
     --title '</title></script><script>document.title="run"</script><b>x' -o page.html
 dom 'rank=0&time=12&trace=1&lane=1'
-tip '0SEND_F0' 'rank 0 of measured, send' 'start 10.782 ms' 'carries 1.000 MiB (1048576)' 'to rank 1'
+tip '0SEND_F0' 'rank 0 of measured, send' 'start 10.782 ms' 'size 1.000 MiB (1048576)' 'to rank 1'
 holds grep -qF '&lt;/script&gt;&lt;script&gt;document.title="run"&lt;/script&gt;&lt;b&gt;x</h1>' out
 holds grep -qF '<title>&lt;/title&gt;&lt;/script&gt;' out
 

@@ -58,7 +58,7 @@ holds test ! -e plan.gif
 run 2 draw plan.csv "$measured"
 err_has 'length of an abstract unit with --unit'
 run 2 draw plan.csv --unit 5
-err_has "--unit: '5' is no time"
+err_has "--unit: '5' is not a time"
 run 2 draw plan.csv --unit -1ms
 run 2 draw plan.csv --unit nan
 run 2 draw plan.csv --cost F=-1

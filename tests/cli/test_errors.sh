@@ -124,7 +124,7 @@ table <<'END'
 2 | no command 'nosuch' | weft help nosuch
 2 | WEFT_ISA: unknown instruction set 'mmx' .expected portable, avx2 | WEFT_ISA=mmx weft plan --list
 2 | unknown option --repeet: did you mean --repeat\? | weft bench plan --repeet 3
-2 | no benchmark 'speed': plan, sim, train | weft bench speed
+2 | unknown benchmark 'speed' .expected plan, sim, train | weft bench speed
 2 | unknown model 'd0' | weft bench train --spec d0
 
 # plan
@@ -166,7 +166,7 @@ table <<'END'
 5 | empty\.txt: no actions | weft check empty.txt
 5 | letter\.csv:2:5: '1G0' is not an action | weft check letter.csv
 5+ | bad_deadlock\.csv is wrong: | weft check bad_deadlock.csv
-2 | 'fast' is none of buffered, rendezvous, depth=N | weft check one.csv --transport fast
+2 | 'fast' is not one of buffered, rendezvous, depth=N | weft check one.csv --transport fast
 
 # simulate, compare, tune
 2 | --output x\.gif: .* one of \.json | weft simulate -s 1f1b -p 2 -m 2 -o x.gif
@@ -191,7 +191,7 @@ table <<'END'
 3 | bad\.trace:2:1: | weft draw bad.trace
 3 | folder has no traces; .*log\.trace_steps | weft draw folder
 2 | --output x\.gif: .* one of \.svg \.png | weft draw good.trace -o x.gif
-2 | --unit: '3' is no time such as 1ms | weft draw good.trace --unit 3
+2 | --unit: '3' is not a time such as 1ms | weft draw good.trace --unit 3
 8 | cannot write no/x\.svg | weft draw good.trace -o no/x.svg
 
 # tokenize
@@ -405,7 +405,7 @@ for _ in $(seq 600); do
     sleep 0.1
 done
 port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' "$dir/serve")
-row 8 'port .* taken' "weft report --serve --port ${port:-none} done"
+row 8 'port .* in use' "weft report --serve --port ${port:-none} done"
 kill "$server"
 wait "$server"
 

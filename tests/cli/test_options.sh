@@ -39,7 +39,7 @@ err_has "--format: 'xml' is not one of text|csv|pytorch"
 run 2 plan -s 1f1b -p 2 -m 2 --json --format csv
 err_has 'give --json or --format, not both'
 run 2 plan -s 1f1b -p 2 -m 2 --events
-err_has '--events goes with --json'
+err_has '--events needs --json'
 run 2 plan -s 1f1b -p 2 -m 2 --cost F=
 err_has '--cost'
 run 2 plan -s 1f1b -p 2 -m 2 --cost X=1
@@ -108,10 +108,10 @@ mkdir folder
 run 5 check folder
 err_has 'folder: is a directory'
 run 2 check folder --transport fast
-err_has "--transport: 'fast' is none of buffered, rendezvous, depth=N"
+err_has "--transport: 'fast' is not one of buffered, rendezvous, depth=N"
 for depth in depth= depth=x depth=-1 depth=1x depth=18446744073709551616; do
     run 2 check folder --transport $depth
-    err_has "'$depth' is none of"
+    err_has "'$depth' is not one of"
 done
 run 2 check folder --channels both
 err_has "--channels: 'both' is not one of direction|pair"

@@ -37,7 +37,7 @@ run 0 report runs/c
 holds cmp own.html runs/c/report.html
 (cd runs/c && "$WEFT" report . -o ../../from-within.html) >/dev/null
 holds cmp own.html from-within.html # with the same name
-for part in 'Where the time went' 'Timeline' 'Bubble by cause' 'Bytes between ranks' 'Samples' 'Settings'; do
+for part in 'Time by activity' 'Timeline' 'Bubble by cause' 'Bytes between ranks' 'Samples' 'Settings'; do
     holds grep -q "<h2>$part</h2>" runs/c/report.html
 done
 holds grep -q 'step 3 of 3' runs/c/report.html
@@ -100,7 +100,7 @@ if [ -n "$port" ]; then
     holds grep -q '^HTTP/1.1 421' answer
     # A port that is in use.
     run 8 report --serve --port "$port" runs/c
-    err_has 'taken'
+    err_has 'in use'
 else
     fail "no port: $(cat serve.out serve.err)"
 fi

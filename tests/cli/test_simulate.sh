@@ -67,13 +67,13 @@ err_has 'cluster, column 14'
 run 2 simulate -s 1f1b -p 4 -m 8 --cluster 'rank:4' --cost C=1
 err_has 'leave out --cost C'
 run 2 simulate -s 1f1b -p 4 -m 8 --unit s
-err_has '--unit goes with --cluster'
+err_has '--unit needs --cluster'
 run 2 simulate -s 1f1b -p 4 -m 8 --speed 1:2
 err_has '2 values for 4'
 run 2 simulate -s 1f1b -p 4 -m 8 --speed -1
 err_has 'out of range'
 run 2 simulate -s 1f1b -p 4 -m 8 --jitter lognormal:1
-err_has 'goes with --samples'
+err_has 'needs --samples'
 run 2 simulate -s 1f1b -p 4 -m 8 --samples 10 --jitter normal:1
 err_has 'lognormal'
 run 2 simulate -s 1f1b -p 4 -m 8 --transfers link
@@ -109,7 +109,7 @@ out_lacks '"schedule":"chimera"' # an odd number of ranks
 run 2 compare -p 4
 err_has '--micros'
 run 2 compare -p 4 -m 8 --chunks 0
-err_has 'chunks: 0 is no whole number'
+err_has 'chunks: 0 is not a whole number'
 run 2 compare -p 4 -m 8 --cost F=1:2
 err_has '2 values for 1 stage; '
 

@@ -80,7 +80,7 @@ err_has 'not both'
 # A text with too few repeated pairs gives a smaller vocabulary, and a note.
 printf 'abab abab\n' >short.txt
 run 0 tokenize short.txt -o short --train-bpe 4096
-out_has '(not 4096: no more pairs of the text repeat)'
+out_has '(fewer than 4096: no more pairs of the text repeat)'
 run 0 tokenize short.txt -o short.json --train-bpe 4096 --json
 out_has '"vocab_asked":4096'
 run 2 tokenize book.txt -o x --train-bpe 100

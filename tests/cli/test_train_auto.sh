@@ -55,9 +55,9 @@ holds test ! -e dry
 
 # Impossible layouts.
 run 2 train "${settings[@]}" --parallel.auto=true --parallel.pp=5
-err_has 'parallel.auto: nothing can be run: 4 layers cannot fill 5 stages'
+err_has 'parallel.auto: no layout can run: 4 layers cannot fill 5 stages'
 run 2 train "${settings[@]}" --parallel.auto=true --parallel.dp=5
-err_has 'parallel.auto: nothing can be run: parallel.dp 5 is greater than parallel.micros (4 micros'
+err_has 'parallel.auto: no layout can run: parallel.dp 5 is greater than parallel.micros (4 micros'
 run 2 train "${settings[@]}" --parallel.auto=true --parallel.schedule=1f1c
 err_has '1f1b'
 # More micros are tried only if they can help, even if the batch is large.
@@ -65,7 +65,7 @@ model=(--model.arch=gpt2 --model.layers=2 --model.dim=16 --model.heads=2 --model
     --model.ctx=24 --data.train="$tiny/tokens.bin" --data.batch=512 --parallel.auto=true --dry-run)
 begin=$SECONDS
 run 2 train "${model[@]}" --parallel.pp=8
-err_has 'parallel.auto: nothing can be run: 2 layers cannot fill 8 stages'
+err_has 'parallel.auto: no layout can run: 2 layers cannot fill 8 stages'
 run 0 train "${model[@]}" --parallel.pp=2 --parallel.dp=300
 out_has 'auto     parallel.micros is 300, the minimum that can run here'
 holds test $((SECONDS - begin)) -lt 90

@@ -73,7 +73,7 @@ static void check_file(void **state)
     assert_int_equal(run(args), 0);
     snprintf(args, sizeof args, "check %s", path);
     assert_int_equal(run(args), 0);
-    assert_non_null(strstr(output, "right"));
+    assert_non_null(strstr(output, "correct"));
     remove(path);
 }
 

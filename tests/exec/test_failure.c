@@ -160,7 +160,7 @@ static void test_sleeps(void **state)
         snprintf(rank, sizeof rank, "rank %u has sent no heartbeat", (unsigned)i);
         enum weft_status st = tracer_run(&run, 1, &err);
         assert_true(wf_clock_ns() - begin < INT64_C(60000000000));
-        const char *where[] = {" 0F2;", " 1B2;", " 2F2;", " 3B2;"};
+        const char *where[] = {" 0F2)", " 1B2)", " 2F2)", " 3B2)"};
         if (st != WEFT_PEER || strstr(err.msg, rank) == NULL ||
             strstr(err.msg, where[i]) == NULL || strstr(err.msg, "step 1") == NULL)
             fail_msg("status %d: %s", st, err.msg);

@@ -342,7 +342,7 @@ static void check_port_in_use(void **state)
     struct weft_error err = {.msg = ""};
     assert_int_equal(wf_report_server_start(dirs, 1, (uint16_t)port, &second, &err), WEFT_IO);
     assert_null(second);
-    assert_non_null(strstr(err.msg, "taken"));
+    assert_non_null(strstr(err.msg, "in use"));
     (void)state;
 }
 

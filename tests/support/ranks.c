@@ -229,7 +229,7 @@ const struct ranks_fault ranks_faults[] = {
     {"much too long", WEFT_PEER, "has number of bytes 5000000 (expected 8", 3},
     {"fails", WEFT_NUMERIC, "something is not finite", 3},
     {"sleeps", WEFT_PEER, "rank 0 has sent no heartbeat", 2},
-    {"never sends", WEFT_PEER, "in a circle", 3},
+    {"never sends", WEFT_PEER, "form a cycle", 3},
     {"fails at the end", WEFT_NUMERIC, "something is not finite", 3},
 };
 const size_t ranks_n_faults = WEFT_LEN(ranks_faults);

@@ -137,7 +137,7 @@ static const char *find_error(struct progress *p, const struct event *e, bool st
     case 'R':
         p->set = e;
         p->pushed = 0;
-        return has_twice(e) ? "is twice in the set" : NULL;
+        return has_twice(e) ? "is listed twice in the set" : NULL;
     case 'T':
         if (p->set == NULL)
             return "which it has not registered";

@@ -91,11 +91,11 @@ static const char *const misuse_errors[] = {
     "rank 0 waits for step 4, which it has waited for already",
     "rank 0 registers step 5 twice",
     "rank 0 registers step 4 after step 5: steps must ascend",
-    "rank 0, step 6: parameter 1 is twice in the set",
-    "no memory can hold",
+    "rank 0, step 6: parameter 1 is listed twice in the set",
+    "parameters overflow",
     "pushes NULL for parameter 8",
-    "rank 0 asks for step 77, which it has not registered",
-    "is no step's number",
+    "rank 0 tests step 77, which it has not registered",
+    "is not a valid step number",
 };
 
 struct misuse_run {
@@ -251,7 +251,7 @@ static void test_trouble(void **state)
         {NEVER_PUSHES, WEFT_PEER, "rank 0 has sent no heartbeat", "at step 2"},
         {NO_SYNC, WEFT_PEER, "rank 0 has sent no heartbeat", ""},
         {TWO_SYNCS, WEFT_USAGE, "free the other weft_sync first", ""},
-        {WAITS_OTHERWISE, WEFT_PEER, "in a circle", "rank 0"},
+        {WAITS_OTHERWISE, WEFT_PEER, "form a cycle", "rank 0"},
     };
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {

@@ -67,14 +67,14 @@ void wf_axis_release(struct wf_axis *a)
     a->factor = NULL;
 }
 
-double wf_axis_step(double least)
+double wf_axis_step(double min)
 {
-    double power = pow(10, floor(log10(least)));
+    double power = pow(10, floor(log10(min)));
     static const double steps[] = {1, 2, 5, 10, 20};
     for (size_t i = 0; i < WEFT_LEN(steps); i++)
-        if (steps[i] * power >= least * (1 - 1e-9))
+        if (steps[i] * power >= min * (1 - 1e-9))
             return steps[i] * power;
-    return least;
+    return min;
 }
 
 void wf_axis_print(const struct wf_axis *a, double time, char out[40])
@@ -136,7 +136,7 @@ void wf_draw_kind_label(unsigned kind, char *out, size_t size)
 /* Returns the length of the UTF-8 character at `at`; 0 if it is invalid or a control character. */
 static size_t utf8_length(const unsigned char *c)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    static const uint32_t min[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t n = c[0] < 0x80       ? 1
                : c[0] >> 5 == 6  ? 2
                : c[0] >> 4 == 14 ? 3
@@ -148,7 +148,7 @@ static size_t utf8_length(const unsigned char *c)
             return 0;
         code = code << 6 | (c[i] & 0x3f);
     }
-    bool bad = n == 0 || code < least[n] || code < 0x20 || (code >= 0x7f && code < 0xa0) ||
+    bool bad = n == 0 || code < min[n] || code < 0x20 || (code >= 0x7f && code < 0xa0) ||
                (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ||
                (code & 0xfffe) == 0xfffe;
     return bad ? 0 : n;

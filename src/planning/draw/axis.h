@@ -18,8 +18,8 @@ enum weft_status wf_axis_init(struct wf_axis *out, const struct weft_trace *trac
                               double unit_seconds, struct weft_error *err);
 void wf_axis_release(struct wf_axis *a);
 
-/* Returns the smallest of 1, 2, 5 times a power of ten that is at least `least`. */
-double wf_axis_step(double least);
+/* Returns the smallest of 1, 2, 5 times a power of ten that is at least `min`. */
+double wf_axis_step(double min);
 
 /* Prints a time as the axis shows it, without its unit. */
 void wf_axis_print(const struct wf_axis *a, double time, char out[40]);

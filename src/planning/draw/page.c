@@ -194,7 +194,7 @@ static void put_head(FILE *out, const char *title)
         "<span class=\"lanes\">, <kbd>l</kbd> messages</span>"
         "<span class=\"shares\" hidden>; narrow actions are drawn as shares of the time</span>"
         "</footer>\n"
-        "<noscript>This page draws with a script; it is all in the page.</noscript>\n",
+        "<noscript>This page needs JavaScript; the script is part of the page.</noscript>\n",
         out);
 }
 

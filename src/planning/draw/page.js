@@ -51,7 +51,7 @@
   let lanes = data.lanes, hover = null, width = 0, height = 0, left = 70, placed = [], total = 0, colours = {};
   let painted = 0, anyShares = false;
 
-  /* ---- Words ---- */
+  /* ---- Text ---- */
 
   const number = x => String(+x.toPrecision(9));
   const time = t => number(t * data.show) + (data.unit ? ' ' + data.unit : '');
@@ -94,8 +94,8 @@
     }
     total = y;
     ctx.font = '11px ' + FONT;
-    const most = Math.max(...data.traces.map(t => t.ranks.length));
-    left = Math.ceil(ctx.measureText('rank ' + (most - 1)).width) + 22;
+    const maxRanks = Math.max(...data.traces.map(t => t.ranks.length));
+    left = Math.ceil(ctx.measureText('rank ' + (maxRanks - 1)).width) + 22;
     view.scroll = Math.max(0, Math.min(view.scroll, total - (height - AXIS)));
     const ratio = window.devicePixelRatio || 1;
     chart.width = Math.round(width * ratio);
@@ -106,7 +106,7 @@
       colours[key] = style.getPropertyValue('--' + key).trim();
   }
 
-  /* The first event of a lane that ends after t: ends are in order, as good as always. */
+  /* Returns the first event of a lane that ends after t.  Ends are nearly always sorted. */
   function firstAfter(lane, t) {
     let low = 0, high = lane.n;
     while (low < high) {
@@ -141,30 +141,30 @@
       ctx.fillRect(x, y + h - band, w, band);
   }
 
-  /* What a cell says, from the most telling on: 2F0, F0, 0. */
-  const wordings = [
+  /* The labels of a cell, the most detailed first: 2F0, F0, 0. */
+  const labels = [
     name,
     (kind, stage, micro) => data.kinds[kind][0] + (kind <= LAST_RECV ? micro : ''),
     (kind, stage, micro) => (kind <= LAST_RECV ? String(micro) : ''),
   ];
   const fontFor = h => Math.min(12, Math.floor(h * 0.75));
 
-  /* The most telling words that nearly all cells in view have room for: all say the same. */
-  function chooseWording(trace) {
+  /* Chooses the most detailed label that fits into nearly all visible cells; all cells use it. */
+  function chooseDetail(trace) {
     const fits = [0, 0, 0], scale = (width - left - RIGHT) / (view.end - view.begin);
     let n = 0;
     for (const p of placed.filter(q => q.row.trace === trace && q.row.kind === 0)) {
       const lane = p.row.lane, first = firstAfter(lane, view.begin);
       ctx.font = fontFor(p.h) + 'px ' + FONT;
       for (let i = first; i < lane.n && i < first + 200 && lane.start[i] < view.end && n < 3000; i++, n++)
-        wordings.forEach((words, k) => {
-          const text = words(lane.kind[i], lane.stage[i], lane.micro[i]);
+        labels.forEach((print, k) => {
+          const text = print(lane.kind[i], lane.stage[i], lane.micro[i]);
           fits[k] += ctx.measureText(text).width <= (lane.end[i] - lane.start[i]) * scale - 6;
         });
     }
     const first = trace.shades.length > 1 ? 0 : 1;
     const best = [0, 1, 2].find(k => k >= first && fits[k] >= 0.97 * n);
-    trace.wording = best === undefined ? 2 : best;
+    trace.detail = best === undefined ? 2 : best;
   }
 
   function label(x, y, w, h, kind, stage, micro, from) {
@@ -172,8 +172,8 @@
     if (size < 7 || w < 9)
       return;
     ctx.font = size + 'px ' + FONT;
-    const words = wordings.slice(from).find(f => ctx.measureText(f(kind, stage, micro)).width <= w - 5);
-    const text = words ? words(kind, stage, micro) : '';
+    const print = labels.slice(from).find(f => ctx.measureText(f(kind, stage, micro)).width <= w - 5);
+    const text = print ? print(kind, stage, micro) : '';
     if (!text)
       return;
     ctx.fillStyle = '#1a1a1a';
@@ -187,7 +187,7 @@
     const half = (top, hh, kind, stage, micro) => {
       box(x + gap, top, w, hh, kind, shade(row, kind, stage), hh >= 6 && w >= 1.5);
       if (row.kind === 0)
-        label(x + gap, top, w, hh, kind, stage, micro, row.trace.wording);
+        label(x + gap, top, w, hh, kind, stage, micro, row.trace.detail);
     };
     painted++;
     if (!pair) {
@@ -207,7 +207,7 @@
     }
   }
 
-  /* Where a tile has too many events to tell apart, each column shows shares of the time. */
+  /* Paints a row.  If a tile has too many events to distinguish, its columns show shares of the time. */
   function paintRow(p, y) {
     const lane = p.row.lane, plot = width - left - RIGHT;
     const x0 = Math.max(left, timeToX(0)), x1 = Math.min(width - RIGHT, timeToX(p.row.trace.end));
@@ -229,7 +229,7 @@
       all += n;
       sum += wide[t];
     });
-    const dense = sum < 1.2 * DENSE * all; /* on the whole, so that neighbours do not differ by chance */
+    const dense = sum < 1.2 * DENSE * all; /* of the whole row, so that neighbouring tiles do not differ by chance */
     for (let i = first; i < last; i++) {
       const stop = i + 1 < lane.n && p.row.kind === 0 ? Math.min(lane.end[i], lane.start[i + 1]) : lane.end[i];
       const x = Math.max(left, timeToX(lane.start[i])), end = Math.min(width - RIGHT, timeToX(stop));
@@ -283,9 +283,9 @@
     }
   }
 
-  function step(least) {
-    const power = Math.pow(10, Math.floor(Math.log10(least)));
-    return [1, 2, 5, 10, 20].map(s => s * power).find(s => s >= least * (1 - 1e-9));
+  function step(min) {
+    const power = Math.pow(10, Math.floor(Math.log10(min)));
+    return [1, 2, 5, 10, 20].map(s => s * power).find(s => s >= min * (1 - 1e-9));
   }
 
   function paintAxis() {
@@ -313,7 +313,7 @@
   function paint() {
     painted = 0;
     anyShares = false;
-    data.traces.forEach(chooseWording);
+    data.traces.forEach(chooseDetail);
     ctx.fillStyle = colours.paper;
     ctx.fillRect(0, 0, width, height);
     ctx.save();
@@ -363,7 +363,7 @@
     });
   }
 
-  /* ---- What is under the mouse ---- */
+  /* ---- Tooltip of the action under the mouse ---- */
 
   function memoryAt(row, t) {
     let amount = null;
@@ -384,7 +384,7 @@
       lines.push(title(lane, i), where + (row.kind > 0 ? ', ' + LANES[row.kind] : ''),
         'start ' + time(lane.start[i]), 'length ' + time(lane.end[i] - lane.start[i]));
       if (lane.bytes[i] > 0)
-        lines.push('carries ' + bytes(lane.bytes[i]));
+        lines.push('size ' + bytes(lane.bytes[i]));
       if (lane.peer[i] >= 0)
         lines.push((row.kind === 1 ? 'to' : 'from') + ' rank ' + lane.peer[i]);
     }
@@ -426,9 +426,9 @@
 
   /* ---- Moving ---- */
 
-  function look(begin, end) {
-    const least = data.end * 1e-7;
-    let span = Math.max(least, Math.min(end - begin, data.end));
+  function setView(begin, end) {
+    const min = data.end * 1e-7;
+    let span = Math.max(min, Math.min(end - begin, data.end));
     begin = Math.max(0, Math.min(begin, data.end - span));
     view.begin = begin;
     view.end = begin + span;
@@ -436,7 +436,7 @@
   }
 
   function zoom(by, t) {
-    look(t - (t - view.begin) * by, t + (view.end - t) * by);
+    setView(t - (t - view.begin) * by, t + (view.end - t) * by);
   }
 
   function scroll(by) {
@@ -444,7 +444,7 @@
     repaint();
   }
 
-  /* Steps over the actions with the keyboard. */
+  /* Selects the next or previous action or row, for the keyboard. */
   function select(along, down) {
     let at = hover ? placed.indexOf(hover.place) : 0, i = hover && hover.i >= 0 ? hover.i + along : 0;
     if (down !== 0) {
@@ -458,7 +458,7 @@
     i = Math.max(0, Math.min(lane.n - 1, i));
     if (lane.start[i] < view.begin || lane.end[i] > view.end) {
       const half = (view.end - view.begin) / 2;
-      look(lane.start[i] - half, lane.start[i] + half);
+      setView(lane.start[i] - half, lane.start[i] + half);
     }
     if (p.y < view.scroll || p.y + p.h > view.scroll + height - AXIS)
       scroll(p.y - view.scroll - (height - AXIS) / 2);
@@ -466,14 +466,14 @@
   }
 
   const keys = {
-    ArrowLeft: () => look(view.begin - (view.end - view.begin) / 8, view.end - (view.end - view.begin) / 8),
-    ArrowRight: () => look(view.begin + (view.end - view.begin) / 8, view.end + (view.end - view.begin) / 8),
+    ArrowLeft: () => setView(view.begin - (view.end - view.begin) / 8, view.end - (view.end - view.begin) / 8),
+    ArrowRight: () => setView(view.begin + (view.end - view.begin) / 8, view.end + (view.end - view.begin) / 8),
     ArrowUp: () => scroll(-40),
     ArrowDown: () => scroll(40),
     '+': () => zoom(0.7, (view.begin + view.end) / 2),
     '=': () => zoom(0.7, (view.begin + view.end) / 2),
     '-': () => zoom(1 / 0.7, (view.begin + view.end) / 2),
-    0: () => look(0, data.end),
+    0: () => setView(0, data.end),
     n: () => select(1, 0),
     p: () => select(-1, 0),
     j: () => select(0, 1),
@@ -501,7 +501,7 @@
     if (event.shiftKey)
       scroll(event.deltaY + event.deltaX);
     else if (Math.abs(event.deltaX) > Math.abs(event.deltaY))
-      look(view.begin + xToTime(left + event.deltaX) - view.begin, view.end + xToTime(left + event.deltaX) - view.begin);
+      setView(view.begin + xToTime(left + event.deltaX) - view.begin, view.end + xToTime(left + event.deltaX) - view.begin);
     else
       zoom(Math.pow(1.0015, event.deltaY), Math.max(0, xToTime(event.clientX - r.left)));
     point(event.clientX - r.left, event.clientY - r.top);
@@ -522,7 +522,7 @@
     const r = chart.getBoundingClientRect();
     if (grip) {
       const by = (grip.x - event.clientX) / (width - left - RIGHT) * (grip.end - grip.begin);
-      look(grip.begin + by, grip.end + by);
+      setView(grip.begin + by, grip.end + by);
       scroll(grip.scroll + grip.y - event.clientY - view.scroll);
     }
     point(event.clientX - r.left, event.clientY - r.top);
@@ -604,25 +604,25 @@
   window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', resize);
   resize();
 
-  /* page.html#from=10&to=20 shows that time; #rank=2&time=5.5 (&trace=1&lane=1) points at that
-     moment, as a mouse would. */
+  /* page.html#from=10&to=20 shows that time; #rank=2&time=5.5 (&trace=1&lane=1) shows the
+     tooltip of that moment. */
   function follow() {
     const at = new URLSearchParams(location.hash.slice(1));
-    const want = key => Number(at.get(key) || 0);
-    if (want('to') > want('from')) {
-      look(want('from') / data.show, want('to') / data.show);
+    const param = key => Number(at.get(key) || 0);
+    if (param('to') > param('from')) {
+      setView(param('from') / data.show, param('to') / data.show);
       paint();
     }
     if (!at.has('rank') || !at.has('time'))
       return;
-    const p = placed.find(q => q.row.rank === want('rank') && q.row.index === want('trace') && q.row.kind === want('lane'));
+    const p = placed.find(q => q.row.rank === param('rank') && q.row.index === param('trace') && q.row.kind === param('lane'));
     if (!p)
       return;
     if (p.y + p.h > view.scroll + height - AXIS || p.y < view.scroll)
       scroll(p.y - view.scroll - height / 2);
     const r = chart.getBoundingClientRect();
     chart.dispatchEvent(new PointerEvent('pointermove', {
-      clientX: r.left + timeToX(want('time') / data.show), clientY: r.top + p.y - view.scroll + p.h / 2,
+      clientX: r.left + timeToX(param('time') / data.show), clientY: r.top + p.y - view.scroll + p.h / 2,
     }));
     paint();
   }

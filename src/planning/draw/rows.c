@@ -1,3 +1,4 @@
+/* Converts the events of a rank to cells, shares and labels. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,12 +42,12 @@ char *wf_cell_print_label(enum wf_label_detail detail, struct weft_action a, cha
 /* -- slots ---------------------------------------------------------------------------------- */
 
 unsigned wf_lane_slots_find(struct wf_lane_slots *s, const struct weft_trace_event *e,
-                            unsigned most)
+                            unsigned max)
 {
     unsigned best = 0;
     while (best < s->n && s->end[best] > e->start * (1 + 1e-9))
         best++;
-    if (best == s->n && s->n < most) {
+    if (best == s->n && s->n < max) {
         s->n++;
     } else if (best == s->n) {
         best = 0;
@@ -59,7 +60,7 @@ unsigned wf_lane_slots_find(struct wf_lane_slots *s, const struct weft_trace_eve
 }
 
 void wf_lane_slots_count(const struct weft_trace *t, unsigned slots[WEFT_LANE_COUNT],
-                         unsigned most)
+                         unsigned max)
 {
     struct wf_lane_slots open = {.n = 0};
     slots[WEFT_LANE_COMPUTE] = 1;
@@ -70,7 +71,7 @@ void wf_lane_slots_count(const struct weft_trace *t, unsigned slots[WEFT_LANE_CO
             open.n = 0;
         if (e->lane == WEFT_LANE_COMPUTE)
             continue;
-        wf_lane_slots_find(&open, e, most);
+        wf_lane_slots_find(&open, e, max);
         slots[e->lane] = open.n > slots[e->lane] ? open.n : slots[e->lane];
     }
 }
@@ -124,11 +125,11 @@ static void choose_detail(struct wf_panel *p)
 
 enum weft_status wf_panel_prepare(struct wf_panel *p, struct weft_error *err)
 {
-    size_t most = 0, columns = (size_t)ceil(p->width / COLUMN) + 1;
+    size_t max_events = 0, columns = (size_t)ceil(p->width / COLUMN) + 1;
     const struct weft_trace *t = p->trace;
     for (uint32_t r = 0; r < t->n_ranks; r++)
-        most = wf_size_max(most, t->first[r + 1] - t->first[r]);
-    p->spans = malloc(sizeof *p->spans * (most + 1));
+        max_events = wf_size_max(max_events, t->first[r + 1] - t->first[r]);
+    p->spans = malloc(sizeof *p->spans * (max_events + 1));
     p->shares = calloc(columns * WEFT_N_ACT_KINDS, sizeof *p->shares);
     p->tiles = calloc((size_t)ceil(p->width / TILE) + 1, sizeof *p->tiles);
     if (p->spans == NULL || p->shares == NULL || p->tiles == NULL)

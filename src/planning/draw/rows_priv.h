@@ -14,9 +14,9 @@ struct wf_lane_slots {
 };
 
 /* Returns the first slot that is free when the event starts, or a new one while there are fewer than
- * `most`, or the one that becomes free first.  Start each lane of each rank with n = 0. */
+ * `max`, or the one that becomes free first.  Start each lane of each rank with n = 0. */
 unsigned wf_lane_slots_find(struct wf_lane_slots *s, const struct weft_trace_event *e,
-                            unsigned most);
+                            unsigned max);
 
 /* Actions that are narrower than this number of pixels on average are drawn as shares. */
 #define WF_DENSE_PIXELS 2.5
@@ -50,9 +50,9 @@ struct wf_panel {
 enum weft_status wf_panel_prepare(struct wf_panel *p, struct weft_error *err);
 void wf_panel_release(struct wf_panel *p);
 
-/* Computes the number of slots that the lanes of a trace need, at most `most`. */
+/* Computes the number of slots that the lanes of a trace need, at most `max`. */
 void wf_lane_slots_count(const struct weft_trace *t, unsigned slots[WEFT_LANE_COUNT],
-                         unsigned most);
+                         unsigned max);
 
 /* Returns the height of all rows of a rank. */
 double wf_panel_rank_height(const struct wf_panel *p);

@@ -13,10 +13,10 @@ struct axes {
 };
 
 /* Returns 1, 2 or 5 times a power of ten that divides the axis into about eight steps. */
-static double step_for(double most)
+static double step_for(double max)
 {
-    double step = pow(10, floor(log10(most / 8)));
-    return most / step > 40 ? 5 * step : most / step > 16 ? 2 * step : step;
+    double step = pow(10, floor(log10(max / 8)));
+    return max / step > 40 ? 5 * step : max / step > 16 ? 2 * step : step;
 }
 
 static double to_x(const struct axes *a, double x)

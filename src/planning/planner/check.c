@@ -1,3 +1,4 @@
+/* Reads, lowers and proves a schedule file, and writes the result as JSON. */
 #include "planning/planner/check.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ enum weft_status wf_channel_depth_parse(const char *text, const char *what, size
             return WEFT_OK;
         }
     }
-    return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.40s' is none of buffered, rendezvous, depth=N",
+    return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.40s' is not one of buffered, rendezvous, depth=N",
                      what, text);
 }
 

@@ -14,14 +14,14 @@ struct wf_check {
     struct weft_verify_result result; /* of wf_check_schedule() */
 };
 
-/* Reads "buffered" (also NULL), "rendezvous" or "depth=N".  WEFT_USAGE otherwise; `what` begins
- * the message. */
+/* Reads "buffered" (also NULL), "rendezvous" or "depth=N".  Returns WEFT_USAGE for other texts;
+ * `what` begins the message. */
 enum weft_status wf_channel_depth_parse(const char *text, const char *what, size_t *depth,
                                         struct weft_error *err);
 
 /* Reads and proves a file.  A schedule without messages is proven as it is, and then with the
- * messages of `lowering`.  Findings are part of the result.
- * Returns WEFT_SCHEDULE if the file is no schedule.  wf_check_release() frees. */
+ * messages of `lowering`.  Findings are part of the result.  Returns WEFT_SCHEDULE if the file
+ * is not a schedule.  wf_check_release() frees. */
 enum weft_status wf_check_init(struct wf_check *out, const char *file,
                                const struct weft_channel_model *channels,
                                enum weft_lowering lowering, struct weft_error *err);

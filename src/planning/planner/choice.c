@@ -1,3 +1,4 @@
+/* Reads schedules and partitions that are given as one word. */
 #include "planning/planner/choice.h"
 
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 
 /* -- schedules ------------------------------------------------------------------------------ */
 
-/* Returns true if `name` is a file's path: it is no generator's name, and it contains '.' or '/'
- * or a file of this name exists. */
+/* Returns true if `name` is a file's path: it is not the name of a generator, and it contains
+ * '.' or '/' or a file of this name exists. */
 bool wf_schedule_is_file(const char *name);
 
 /* Reads a schedule from a CSV file; "-" is standard input.  `keep_idle` keeps PyTorch's empty
@@ -39,8 +39,8 @@ struct wf_partition_choice {
     const char *text; /* borrowed: counts or pattern */
 };
 
-/* Reads "even", "balanced", a pattern (it contains one of E, t, L and |) or counts; NULL is
- * `otherwise`.  Errors in counts and patterns are reported by the functions below. */
+/* Reads "even", "balanced", a pattern (it contains one of E, t, L and |) or counts; NULL
+ * selects `otherwise`.  Errors in counts and patterns are reported by the functions below. */
 struct wf_partition_choice wf_partition_choice_parse(const char *text,
                                                      enum wf_partition_kind otherwise);
 
@@ -55,8 +55,9 @@ struct wf_partition_limits {
     size_t n;                             /* 0, 1 or the number of ranks */
 };
 
-/* Cuts a model into `stages` stages.  An even or balanced partition has a layer for every stage:
- * WEFT_USAGE otherwise.  `limits` may be NULL.  weft_partition_release() frees. */
+/* Cuts a model into `stages` stages.  An even or balanced partition needs at least one layer
+ * per stage; otherwise WEFT_USAGE is returned.  `limits` may be NULL.  weft_partition_release()
+ * frees. */
 enum weft_status wf_partition_choose(struct weft_partition *out,
                                      struct wf_partition_choice choice,
                                      const struct weft_items *items, uint32_t stages,

@@ -1,3 +1,4 @@
+/* Generates, times and compares all schedules for one size. */
 #include "planning/planner/comparison.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 /* -- costs ---------------------------------------------------------------------------------- */
 
-/* The costs of one stage of a schedule: a fraction of what a P-th of the model costs. */
+/* The costs of one stage of a schedule: a fraction of the costs of 1/P of the model. */
 struct share {
     double store[8];
     struct weft_cost cost;
@@ -90,7 +91,8 @@ static enum weft_status measure(struct wf_comparison *c, const struct wf_compari
     return fits ? add_row(c, &row, err) : WEFT_OK;
 }
 
-/* Adds one schedule with one number of chunks.  A size that it does not support is no error. */
+/* Adds one schedule with one number of chunks.  A size that it does not support is not an
+ * error. */
 static enum weft_status try_schedule(struct wf_comparison *c,
                                      const struct wf_comparison_input *in,
                                      const struct weft_generator *g, uint32_t chunks,
@@ -139,7 +141,8 @@ static enum weft_status check_input(const struct wf_comparison_input *in,
     for (size_t i = 0; i < in->chunks.n; i++) {
         double v = in->chunks.at[i];
         if (v < 1 || v > 64 || v != floor(v))
-            return WEFT_FAIL(err, WEFT_USAGE, "chunks: %g is no whole number from 1 to 64", v);
+            return WEFT_FAIL(err, WEFT_USAGE, "chunks: %g is not a whole number from 1 to 64",
+                             v);
     }
     return weft_cost_check(in->cost, in->memory, in->ranks, 1, in->micros, err);
 }

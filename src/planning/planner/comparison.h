@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "weft/schedule.h"
 
-enum { WF_COMPARISON_MAX_CELLS = 500000 }; /* ranks x micros: some minutes */
+enum { WF_COMPARISON_MAX_CELLS = 500000 }; /* limit of ranks x micros: takes some minutes */
 
 enum wf_comparison_order {
     WF_COMPARISON_BY_TIME,
@@ -21,8 +21,8 @@ typedef void (*wf_comparison_fn)(double share, const char *name, void *user);
 /* What to compare.  Everything is borrowed during the call. */
 struct wf_comparison_input {
     uint32_t ranks, micros;
-    const struct weft_cost *cost;          /* of a P-th of the model, one value each */
-    const struct weft_memory_cost *memory; /* of a P-th of the model; schedules over the limit
+    const struct weft_cost *cost;          /* of 1/P of the model, one value each */
+    const struct weft_memory_cost *memory; /* of 1/P of the model; schedules over the limit
                                               are left out */
     struct weft_values chunks;             /* numbers of chunks to try; none: 2 and 4 */
     double message_bytes;                  /* 0: unknown */

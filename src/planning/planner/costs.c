@@ -1,3 +1,4 @@
+/* Reads costs from text, files and traces, and copies them. */
 #include "planning/planner/costs.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Costs from text and files: what stages and items of a model take in time and memory. */
+/* Reads costs from text and files: time and memory of the stages and items of a model. */
 #ifndef PLANNING_PLANNER_COSTS_H
 #define PLANNING_PLANNER_COSTS_H
 

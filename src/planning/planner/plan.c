@@ -1,3 +1,4 @@
+/* Makes a plan step by step: schedule, partition, proof, times, messages. */
 #include "planning/planner/plan.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "config/values.h"
 #include "planning/planner/costs.h"
 
-/* A plan in the making. */
+/* The state while a plan is made. */
 struct build {
     struct wf_plan *plan;
     const struct wf_plan_input *in;

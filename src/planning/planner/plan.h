@@ -28,7 +28,7 @@ struct wf_plan_input {
     /* Sizes for a generator, which must agree with those of a file; cost and memory may be NULL;
      * idle_hints is not used. */
     struct weft_gen_params params;
-    bool stage_costs; /* params.cost was measured or given, and is no default */
+    bool stage_costs; /* params.cost was measured or given, and is not a default */
 
     /* The items of the model: those of a named model, or uniform layers. */
     const char *model;  /* may be NULL */
@@ -64,8 +64,8 @@ enum weft_status wf_plan_init(struct wf_plan *out, const struct wf_plan_input *i
                               struct weft_error *err);
 void wf_plan_release(struct wf_plan *p);
 
-/* Proves that a schedule is complete and cannot deadlock.  WEFT_SCHEDULE with the first finding
- * otherwise; `name` begins the message.  The caller releases *out. */
+/* Proves that a schedule is complete and cannot deadlock.  Otherwise returns WEFT_SCHEDULE with
+ * the first finding; `name` begins the message.  The caller releases *out. */
 enum weft_status wf_schedule_prove(const struct weft_schedule *s, const char *name,
                                    struct weft_verify_result *out, struct weft_error *err);
 

@@ -1,3 +1,4 @@
+/* Reads the settings of the reference cache model, and writes its counts as JSON. */
 #include "planning/planner/reference_report.h"
 
 #include <errno.h>

@@ -5,9 +5,9 @@
 #include "base/json.h"
 #include "weft/cache.h"
 
-/* Reads "enabled=1,policy=resident_block_summaries,reuse=1,inflight=8".  Each key may occur once;
- * missing keys keep their defaults: 0, disabled, 1, 1.  NULL and "" are all defaults.  WEFT_USAGE
- * if the text is wrong. */
+/* Reads "enabled=1,policy=resident_block_summaries,reuse=1,inflight=8".  Each key may occur
+ * once; missing keys keep their defaults: 0, disabled, 1, 1.  NULL and "" select all defaults.
+ * Returns WEFT_USAGE if the text is malformed. */
 enum weft_status wf_cache_settings_parse(const char *text, struct weft_cache_settings *out,
                                          struct weft_error *err);
 

@@ -1,3 +1,4 @@
+/* Simulates a plan on a cluster, with bounds, samples and traffic. */
 #include "planning/planner/simulation.h"
 
 #include <stdlib.h>
@@ -13,8 +14,8 @@ void wf_simulation_release(struct wf_simulation *s)
     *s = (struct wf_simulation){0};
 }
 
-/* Computes what no order could beat.  Hops of a cluster take at least 0.  With different speeds
- * the work of a stage depends on its rank, and no bound is known. */
+/* Computes lower bounds for all orders.  Hops of a cluster take at least 0.  With different
+ * speeds the work of a stage depends on its rank, and no bound is known. */
 static enum weft_status find_bounds(struct wf_simulation *s, const struct wf_plan *plan,
                                     const struct weft_sim_options *options,
                                     struct weft_error *err)
@@ -53,7 +54,8 @@ static enum weft_status simulate(struct wf_simulation *s, const struct wf_plan *
     if (options.cluster != NULL && plan->cost.hop > 0)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "the cluster determines what hops take: a hop cost of %g contradicts it",
+            "the cluster determines the times of hops, but a hop cost of %g is given; remove "
+            "one of them",
             plan->cost.hop);
     WEFT_TRY(weft_sim_init(&s->sim, plan->schedule, &options, err));
     WEFT_TRY(find_bounds(s, plan, &options, err));
@@ -100,10 +102,10 @@ struct wf_simulation_summary wf_simulation_summarize(const struct wf_simulation 
             sum.slowest = r;
     }
     for (size_t i = 0; i < s->sim.n_links; i++) {
-        const struct weft_link_usage *l = &s->sim.links[i], *most = sum.busiest;
+        const struct weft_link_usage *l = &s->sim.links[i], *best = sum.busiest;
         sum.bytes += link_bytes(l);
-        if (most == NULL || l->busy > most->busy ||
-            (l->busy == most->busy && link_bytes(l) > link_bytes(most)))
+        if (best == NULL || l->busy > best->busy ||
+            (l->busy == best->busy && link_bytes(l) > link_bytes(best)))
             sum.busiest = l;
     }
     return sum;

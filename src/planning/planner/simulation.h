@@ -25,8 +25,8 @@ struct wf_simulation {
     struct wf_traffic_report traffic_report;
 };
 
-/* Simulates a plan.  wf_simulation_release() frees.  WEFT_USAGE if a cluster and a hop cost are
- * both given. */
+/* Simulates a plan.  wf_simulation_release() frees.  Returns WEFT_USAGE if a cluster and a hop
+ * cost are both given. */
 enum weft_status wf_simulation_init(struct wf_simulation *out, const struct wf_plan *plan,
                                     const struct wf_simulation_input *in,
                                     struct weft_error *err);
@@ -38,7 +38,7 @@ struct wf_simulation_summary {
     size_t peak_pending_w, peak_receive;   /* maxima over all ranks */
     double bytes;                          /* over all links */
     const struct weft_link_usage *busiest; /* borrowed; NULL without links */
-    uint32_t slowest;                      /* rank whose delay costs most; with samples only */
+    uint32_t slowest; /* the rank whose delay costs the most; with samples */
 };
 
 struct wf_simulation_summary wf_simulation_summarize(const struct wf_simulation *s);

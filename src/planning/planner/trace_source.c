@@ -1,3 +1,4 @@
+/* Reads a trace, or makes one from a schedule. */
 #include "planning/planner/trace_source.h"
 
 #include <stdlib.h>

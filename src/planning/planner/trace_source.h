@@ -5,8 +5,8 @@
 #include "weft/cost.h"
 #include "weft/trace.h"
 
-/* Reads a trace, or a schedule that is proven and timed with the costs; "-" is standard input.  The
- * caller releases *out.  Returns WEFT_SCHEDULE or WEFT_DATA if the file is wrong. */
+/* Reads a trace, or a schedule that is proven and timed with the costs; "-" is standard input.
+ * The caller releases *out.  Returns WEFT_SCHEDULE or WEFT_DATA if the file is not valid. */
 enum weft_status wf_trace_read(const char *path, const struct weft_cost *cost,
                                const struct weft_memory_cost *memory, struct weft_trace *out,
                                struct weft_error *err);

@@ -1,3 +1,4 @@
+/* Counts the traffic of residual blocks, and writes it as JSON. */
 #include "planning/planner/traffic_report.h"
 
 #include <math.h>
@@ -92,7 +93,8 @@ static void put_pipe(struct wf_json *j, const struct weft_traffic *t, uint32_t p
         wf_json_end(j, '}');
     }
     wf_json_end(j, ']');
-    /* (ranks, blocks): the stage that received or made it; null if the rank never has it. */
+    /* (ranks, blocks): the stage that received or computed it; null if the rank never stores
+     * it. */
     wf_json_begin(j, "bringers", '[');
     for (uint32_t r = 0; r < p->n_ranks; r++) {
         wf_json_begin(j, NULL, '[');

@@ -13,12 +13,13 @@ struct wf_traffic_report {
     size_t *peak_bytes;            /* owned: (ranks), cached blocks */
 };
 
-/* Reads "off", "received" or "full"; NULL is "full".  WEFT_USAGE otherwise. */
+/* Reads "off", "received" or "full"; NULL selects "full".  Returns WEFT_USAGE for other
+ * words. */
 enum weft_status wf_block_cache_parse(const char *text, enum weft_block_cache *out,
                                       struct weft_error *err);
 
 /* Counts the traffic of a step that runs `s`, which must have the placement of `table`.  The
- * caller releases *out; `table` must outlive it.  WEFT_NUMERIC if a sum overflows. */
+ * caller releases *out; `table` must outlive it.  Returns WEFT_NUMERIC if a sum overflows. */
 enum weft_status wf_traffic_report_init(struct wf_traffic_report *out,
                                         const struct weft_traffic *table,
                                         const struct weft_schedule *s,

@@ -1,3 +1,4 @@
+/* Writes the results of the search as JSON. */
 #include "planning/planner/tune_json.h"
 
 #include "planning/planner/plan.h"

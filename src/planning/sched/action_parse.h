@@ -12,7 +12,7 @@ struct wf_cursor {
     size_t line;            /* from 1 */
 };
 
-/* Parses "2F0" or "(0F7;7B3)OVERLAP_F_B" and moves c->at behind it.  For a pair, sets
+/* Parses "2F0" or "(0F7;7B3)OVERLAP_F_B" and moves c->at past it.  For a pair, sets
  * out[0].paired and stores the second action in out[1].  Returns WEFT_SCHEDULE, with line and
  * column in the message, if the text is neither. */
 enum weft_status wf_action_parse(struct wf_cursor *c, struct weft_action out[2],

@@ -14,7 +14,8 @@ struct wf_shape wf_shape(const struct weft_gen_params *params, uint32_t chunks)
     return (struct wf_shape){params->ranks, params->ranks * chunks, params->micros, 1};
 }
 
-/* Gives every rank its slots: the micros of each pipe, for each stage that the rank has in it. */
+/* Assigns slots to every rank: one per micro of each pipe, for each stage of the pipe on the
+ * rank. */
 static void reserve_slots(struct wf_builder *b, uint32_t per_cell, size_t extra)
 {
     struct weft_schedule *s = b->schedule;
@@ -83,7 +84,7 @@ void wf_builder_place_explicit(struct wf_builder *b)
     reserve_slots(b, b->per_cell, b->extra);
 }
 
-/* Closes the gaps behind ranks that used fewer slots than they have. */
+/* Closes the gaps after ranks that used fewer slots than they have. */
 static void compact(struct wf_builder *b)
 {
     struct weft_schedule *s = b->schedule;

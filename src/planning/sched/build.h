@@ -24,15 +24,16 @@ struct wf_shape wf_shape(const struct weft_gen_params *params, uint32_t chunks);
 
 struct wf_builder {
     struct weft_schedule *schedule; /* owned until finish or release */
-    struct weft_action **next;      /* owned: (ranks), where each rank's next action goes */
+    struct weft_action **next;      /* owned: (ranks), position of each rank's next action */
     uint32_t *rank_of;              /* borrowed from the schedule, for explicit placements */
     struct weft_action *end;        /* one past the last slot */
     uint32_t per_cell;              /* as given to wf_builder_init() */
     size_t extra;                   /* as given to wf_builder_init() */
 };
 
-/* Allocates `per_cell` actions for every (stage, micro) that a rank runs, plus `extra` actions per
- * rank.  The initial placement is linear or loop.  Holds nothing on failure. */
+/* Allocates `per_cell` actions for every (stage, micro) that a rank runs, plus `extra` actions
+ * per rank.  The initial placement is linear or loop.  After a failure there is nothing to
+ * release. */
 enum weft_status wf_builder_init(struct wf_builder *b, const char *name, struct wf_shape shape,
                                  uint32_t per_cell, size_t extra, struct weft_error *err);
 
@@ -42,8 +43,8 @@ void wf_builder_place(struct wf_builder *b, enum weft_placement_kind kind);
 /* Redistributes the slots after the caller has filled rank_of.  Must precede the first action. */
 void wf_builder_place_explicit(struct wf_builder *b);
 
-/* Turns the builder into a schedule.  The caller owns *out.  The builder is empty afterwards, also
- * on failure. */
+/* Makes a schedule of the builder's actions.  The caller owns *out.  The builder is empty
+ * afterwards, also on failure. */
 enum weft_status wf_builder_finish(struct wf_builder *b, struct weft_schedule **out,
                                    struct weft_error *err);
 

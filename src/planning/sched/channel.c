@@ -10,7 +10,7 @@
 struct link {
     uint32_t from, to;
     uint32_t gradient;
-    uint32_t *slot; /* where its channel number goes */
+    uint32_t *slot; /* where its channel number is stored */
 };
 
 static int link_order(const void *pa, const void *pb)

@@ -39,7 +39,8 @@ struct weft_stage_memory weft_memory_cost_stage(const struct weft_memory_cost *m
     return d;
 }
 
-/* Times are added along paths.  Larger sums are far from exact long before they overflow. */
+/* Times are added along paths.  The limit is far below overflow; larger sums would be
+ * inexact. */
 #define MAX_TIME 1e100
 
 enum weft_status wf_values_check(struct weft_values v, const struct wf_values_rule *rule,

@@ -23,7 +23,7 @@ struct lowering {
     const struct weft_schedule *s;
     const struct weft_placement *place;
     struct weft_schedule *out; /* owned until done */
-    struct weft_action **next; /* owned: (ranks), where each rank's next action goes */
+    struct weft_action **next; /* owned: (ranks), position of each rank's next action */
     uint64_t *n_pending_w;     /* owned: (pipes, stages), weight gradients to come on a rank */
     bool reduce;               /* add REDUCE_GRAD */
     size_t n_messages;
@@ -232,8 +232,8 @@ static enum weft_status traffic_init(struct traffic *t, const struct lowering *l
     return WEFT_OK;
 }
 
-/* Appends the receives that `a` needs, after all earlier receives of their channels.  Returns false
- * if nobody sends such a message. */
+/* Appends the receives that `a` needs, after all earlier receives of their channels.  Returns
+ * false if no rank sends such a message. */
 static bool receive_for(struct lowering *l, struct traffic *t, uint32_t rank,
                         struct weft_action a)
 {

@@ -139,8 +139,8 @@ enum weft_status wf_schedule_from_rows(const char *name, uint32_t ranks, uint32_
     struct weft_schedule *s = wf_schedule_new(name, ranks, stages, micros, 1);
     size_t cells;
 
-    /* A complete schedule has at least two actions per cell.  One with fewer is incorrect with any
-     * placement, so it does not get a table that may be far larger than the file. */
+    /* A complete schedule has at least two actions per cell.  One with fewer is incorrect with
+     * any placement, so no table is allocated, which could be far larger than the file. */
     if (s != NULL && !single_owners(&f, s->rank_of) && wf_size_mul(stages, micros, &cells) &&
         cells <= first[ranks]) {
         weft_schedule_free(s);

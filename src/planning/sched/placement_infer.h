@@ -12,9 +12,9 @@ enum weft_status wf_schedule_from_rows(const char *name, uint32_t ranks, uint32_
                                        size_t *first, struct weft_schedule **out,
                                        struct weft_error *err);
 
-/* Gives a schedule with fewer micros than pipes `n_pipes` pipes with the ranks `rank_of` (pipes,
- * stages), and assigns micros to them by the rule of weft_placement.  Replaces *s, unless that
- * contradicts the rows: then *s stays as it is. */
+/* Sets the pipes of a schedule that has fewer micros than pipes: there are `n_pipes` of them,
+ * with the ranks `rank_of` (pipes, stages).  Assigns micros to them by the rule of
+ * weft_placement.  Replaces *s, or leaves it unchanged if the pipes contradict the rows. */
 enum weft_status wf_schedule_add_pipes(struct weft_schedule **s, uint32_t n_pipes,
                                        const uint32_t *rank_of, struct weft_error *err);
 

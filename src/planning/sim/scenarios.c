@@ -139,8 +139,8 @@ static enum weft_status batch_init(struct batch *m, const struct weft_schedule *
     return st == WEFT_OK ? find_order(m, err) : st;
 }
 
-/* Returns the cell of a stage, in row stage + 1.  Rows 0 and S + 1 are outside the model: the first
- * and the last stage read 0 from them and write results that nobody uses. */
+/* Returns the cell of a stage, in row stage + 1.  Rows 0 and S + 1 are outside the model: the
+ * first and the last stage read 0 from them and write results to them that are not used. */
 static inline lanes *cell_of(const struct batch *m, uint32_t stage, uint32_t micro)
 {
     return &m->available[((size_t)stage + 1) * m->place->n_micros + micro];

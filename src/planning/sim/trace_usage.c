@@ -108,7 +108,8 @@ static double explain_rank(struct wf_trace_usage *u, const struct weft_trace *t,
     return sum;
 }
 
-/* Counts as imbalance the part of `data` that a rank has less work than the busiest one. */
+/* Moves idle time from `data` to imbalance: as much as the rank has less work than the busiest
+ * one. */
 static void split_imbalance(struct wf_trace_usage *u, const double *sums, uint32_t n_ranks)
 {
     double busiest = 0;

@@ -452,7 +452,7 @@ static bool fill_needs(struct wf_instance *x)
     return true;
 }
 
-/* -- the whole ---------------------------------------------------------------------------- */
+/* -- the instance ---------------------------------------------------------------------------- */
 
 static bool allocate(struct wf_instance *x, size_t n_ops)
 {

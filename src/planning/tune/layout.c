@@ -25,7 +25,7 @@ enum { MAX_CELLS = 1 << 21, MAX_CHUNKS = 64 };
 struct layout_search {
     const struct weft_layout_problem *problem;
     struct weft_layouts *kept;
-    size_t most;
+    size_t max_layouts;          /* number of layouts to keep */
     struct weft_cluster cluster; /* of one pipeline */
     bool clustered;
     struct weft_link ring; /* the link that carries the gradients of replicas */
@@ -47,7 +47,7 @@ void weft_layouts_release(struct weft_layouts *l)
 /* Returns true if a time is too long to be kept. */
 static bool is_pruned(const struct layout_search *c, double time)
 {
-    return c->kept->n == c->most && time >= c->kept->at[c->most - 1].time;
+    return c->kept->n == c->max_layouts && time >= c->kept->at[c->max_layouts - 1].time;
 }
 
 /* Inserts a layout among the best, or frees its schedule. */
@@ -59,7 +59,7 @@ static void keep(struct layout_search *c, const struct weft_layout *l)
         weft_schedule_free(l->result);
         return;
     }
-    if (k->n == c->most)
+    if (k->n == c->max_layouts)
         weft_schedule_free(k->at[--at].result);
     else
         k->n++;
@@ -317,12 +317,12 @@ static enum weft_status fill_items(struct layout_search *c, struct weft_error *e
 static enum weft_status try_chunks(struct layout_search *c, const struct weft_generator *g,
                                    struct weft_error *err)
 {
-    uint32_t most = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
+    uint32_t max_chunks = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
     if (g->flags & WEFT_GEN_USES_COST)
-        return g->default_chunks > most ? WEFT_OK : try_search(c, g, err);
+        return g->default_chunks > max_chunks ? WEFT_OK : try_search(c, g, err);
     if (!(g->flags & WEFT_GEN_USES_CHUNKS))
-        return g->default_chunks > most ? WEFT_OK : try_plain(c, g, 0, err);
-    for (uint32_t v = 1; v <= most && v <= MAX_CHUNKS; v++)
+        return g->default_chunks > max_chunks ? WEFT_OK : try_plain(c, g, 0, err);
+    for (uint32_t v = 1; v <= max_chunks && v <= MAX_CHUNKS; v++)
         WEFT_TRY(try_plain(c, g, v, err));
     return WEFT_OK;
 }
@@ -354,12 +354,12 @@ static enum weft_status try_micros(struct layout_search *c, struct weft_error *e
 /* Tries all numbers of micros, the largest first: it is often the best, and then prunes the rest. */
 static enum weft_status try_pipelines(struct layout_search *c, struct weft_error *err)
 {
-    uint32_t most = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
+    uint32_t max_chunks = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
     if (c->problem->global_batch % c->now.replicas != 0)
         return WEFT_OK;
     uint32_t batch = c->problem->global_batch / c->now.replicas;
     for (uint32_t rows = 1; rows <= batch; rows++) {
-        uint64_t cells = (uint64_t)(batch / rows) * c->now.ranks * most;
+        uint64_t cells = (uint64_t)(batch / rows) * c->now.ranks * max_chunks;
         if (batch % rows != 0 || cells > MAX_CELLS)
             continue;
         c->now.rows = rows;
@@ -550,13 +550,15 @@ static enum weft_status check(const struct weft_layout_problem *p, struct weft_e
     return WEFT_OK;
 }
 
-enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem, size_t most,
-                                   struct weft_layouts *out, struct weft_error *err)
+enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem,
+                                   size_t max_layouts, struct weft_layouts *out,
+                                   struct weft_error *err)
 {
     struct weft_layouts kept = {0};
-    struct layout_search c = {.problem = problem, .kept = &kept, .most = most > 0 ? most : 1};
+    struct layout_search c = {
+        .problem = problem, .kept = &kept, .max_layouts = max_layouts > 0 ? max_layouts : 1};
     WEFT_TRY(check(problem, err));
-    kept.at = calloc(c.most, sizeof *kept.at);
+    kept.at = calloc(c.max_layouts, sizeof *kept.at);
     enum weft_status st = kept.at == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for layouts")
                                           : try_all(&c, err);
     if (st == WEFT_OK && kept.n == 0)

@@ -172,8 +172,8 @@ static void try_generator(struct tuner *t, const struct weft_generator *g)
     weft_schedule_free(schedule);
 }
 
-/* Tries every generator whose schedule has this shape; those that search come last and only if time
- * allows. */
+/* Tries every generator whose schedule has this shape; generators that search are tried last,
+ * and only if time allows. */
 static void try_generators(struct tuner *t)
 {
     size_t n;
@@ -400,7 +400,7 @@ static enum weft_status improve(struct tuner *t, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* -- the whole ---------------------------------------------------------------------------- */
+/* -- tuning ---------------------------------------------------------------------------------- */
 
 static enum weft_status search_all(struct tuner *t, struct weft_error *err)
 {

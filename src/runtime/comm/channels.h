@@ -12,7 +12,7 @@ enum wf_comm_channel {
     WF_CHANNEL_TRAINER = 7,
 };
 
-/* Sender and receiver must state the same kind. */
+/* Sender and receiver must use the same kind. */
 enum wf_message_kind {
     /* exec */
     WF_MESSAGE_ACTIVATION = 1,

@@ -315,13 +315,15 @@ struct wait {
     int64_t begin, beat;
     uint64_t rounds;
     uint32_t peer;
-    /* Since when the ranks of a cycle have waited for each other without moving a message. */
+    /* The time since which the ranks of a cycle have waited for each other without moving a
+     * message. */
     int64_t circle_ns;
     uint64_t circle_moved;
 };
 
-/* Prints the other ranks that have been silent for about as long, such as "; nor do others: rank 3,
- * 5".  The host may be down, or MPI ended or blocked the ranks that communicated with a dead one. */
+/* Prints the other ranks that have been silent for about as long, such as "; also silent: rank
+ * 3, 5".  The host may be down, or MPI ended or blocked the ranks that communicated with a dead
+ * one. */
 static void list_silent(struct weft_comm *comm, uint32_t who, char *out, size_t room)
 {
     enum { SHOWN = 8 };
@@ -336,7 +338,7 @@ static void list_silent(struct weft_comm *comm, uint32_t who, char *out, size_t 
             continue;
         if (n < SHOWN)
             at += (size_t)snprintf(out + at, room - at, "%s%u",
-                                   n == 0 ? "; nor do others: rank " : ", ", r);
+                                   n == 0 ? "; also silent: rank " : ", ", r);
         else if (n == SHOWN)
             at += (size_t)snprintf(out + at, room - at, ", ...");
         n++;
@@ -351,11 +353,10 @@ static enum weft_status report_lost(struct weft_comm *comm, const struct wait *w
     describe(comm, comm->rank, &comm->activity, own, sizeof own);
     describe(comm, who, activity, other, sizeof other);
     list_silent(comm, who, more, sizeof more);
-    return WEFT_FAIL(
-        err, WEFT_PEER,
-        "rank %u (%s) waits for rank %u: rank %u has sent no heartbeat for %.1f s, "
-        "the last one at %s%s; it died, was stopped or cannot be reached",
-        comm->rank, own, w->peer, who, (double)age * 1e-9, other, more);
+    return WEFT_FAIL(err, WEFT_PEER,
+                     "rank %u (%s) waits for rank %u: rank %u has sent no heartbeat for %.1f "
+                     "s (the last one at %s)%s; it died, was stopped or cannot be reached",
+                     comm->rank, own, w->peer, who, (double)age * 1e-9, other, more);
 }
 
 static enum weft_status report_deadlock(struct weft_comm *comm, const struct wait *w,
@@ -368,8 +369,8 @@ static enum weft_status report_deadlock(struct weft_comm *comm, const struct wai
     describe(comm, comm->rank, &comm->activity, own, sizeof own);
     describe(comm, w->peer, &activity, other, sizeof other);
     return WEFT_FAIL(err, WEFT_PEER,
-                     "rank %u (%s) has waited %.1f s for rank %u (%s), which waits too, in a "
-                     "circle: a message was lost or never sent",
+                     "rank %u (%s) has waited %.1f s for rank %u (%s), which also waits; the "
+                     "waits form a cycle, so a message was lost or never sent",
                      comm->rank, own, (double)(wf_clock_ns() - w->circle_ns) * 1e-9, w->peer,
                      other);
 }

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "runtime/comm/comm_priv.h"
 
-/* The environment variables of launchers: Open MPI's mpirun; MPICH's mpirun and srun with PMI-2, for
- * which MPICH works; srun with PMIx, for which Open MPI works. */
+/* The environment variables of launchers: Open MPI's mpirun; MPICH's mpirun and srun with
+ * PMI-2, which MPICH supports; srun with PMIx, which Open MPI supports. */
 const char *weft_comm_launcher(void)
 {
     if (getenv("OMPI_COMM_WORLD_SIZE") != NULL)

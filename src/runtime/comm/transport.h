@@ -1,9 +1,9 @@
-/* The function table that every transport implements, behind weft/comm.h.
+/* The function table that every transport implements, on which weft/comm.h is built.
  *
  * comm.c contains what all transports share: message headers and their check, sequence numbers,
- * deadlines, detection of lost ranks, collectives.  A transport moves bytes, publishes what ranks do,
- * and forwards an abort.  The MPI transports are modules that are loaded at run time; they use only
- * this header of weft. */
+ * deadlines, detection of lost ranks, collectives.  A transport moves bytes, publishes the
+ * activity of ranks, and forwards an abort.  The MPI transports are modules that are loaded at
+ * run time; they use only this header of weft. */
 #ifndef RUNTIME_COMM_TRANSPORT_H
 #define RUNTIME_COMM_TRANSPORT_H
 

@@ -39,7 +39,8 @@ static enum weft_status check_setup(const struct weft_exec_setup *s, struct weft
                          place->n_ranks, weft_comm_size(s->comm));
     if (place->n_ranks > 1 && weft_comm_rank(s->comm) != s->rank_offset + s->program->rank)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "the program is for rank %u of the schedule, which is rank %u, not %u",
+                         "the program is for rank %u of the schedule, which must run on rank "
+                         "%u, not on rank %u",
                          s->program->rank, s->rank_offset + s->program->rank,
                          weft_comm_rank(s->comm));
     for (uint32_t h = 0; h < s->program->n_local; h++)

@@ -240,11 +240,11 @@ enum { MAX_BY_SIZE = 4096 }; /* cells */
 /* Places slots that all have the size of the largest one.  Little is lost if sizes are similar. */
 static bool place_uniform(struct weft_program *p, const size_t *bytes, size_t *total)
 {
-    size_t *uniform = calloc(p->place->n_stages, sizeof *uniform), most = 0;
+    size_t *uniform = calloc(p->place->n_stages, sizeof *uniform), largest = 0;
     for (uint32_t h = 0; h < p->n_local; h++)
-        most = wf_size_max(most, bytes[p->local[h].stage]);
+        largest = wf_size_max(largest, bytes[p->local[h].stage]);
     for (uint32_t i = 0; uniform != NULL && i < p->place->n_stages; i++)
-        uniform[i] = most;
+        uniform[i] = largest;
     size_t bound = p->slot_bound;
     bool ok = uniform != NULL && try_place(p, uniform, true, total);
     p->slot_bound = bound; /* with the actual sizes */
@@ -290,15 +290,15 @@ static bool place_best(struct weft_program *p, const size_t *bytes)
  * slots are identified by their offset. */
 static bool round_slots(const struct weft_program *p, const size_t *slot_bytes, size_t *out)
 {
-    size_t most = 0, total;
+    size_t largest = 0, total;
     for (uint32_t h = 0; h < p->n_local; h++) {
         uint32_t stage = p->local[h].stage;
         if (!wf_size_add(slot_bytes[stage], ALIGN - (slot_bytes[stage] != 0), &out[stage]))
             return false;
         out[stage] = out[stage] / ALIGN * ALIGN;
-        most = wf_size_max(most, out[stage]);
+        largest = wf_size_max(largest, out[stage]);
     }
-    return wf_size_mul(most, p->place->n_micros, &total) &&
+    return wf_size_mul(largest, p->place->n_micros, &total) &&
            wf_size_mul(total, p->n_local, &total);
 }
 

@@ -115,10 +115,10 @@ enum weft_status weft_sync_new(struct weft_comm *comm, enum weft_sync_op op,
 static enum weft_status send_set(struct weft_sync *s, uint32_t peer,
                                  const struct sync_step *step, struct weft_error *err)
 {
-    const size_t most = SYNC_BUCKET_BYTES / sizeof(struct sync_entry) / 2;
+    const size_t max = SYNC_BUCKET_BYTES / sizeof(struct sync_entry) / 2;
     size_t done = 0;
     do {
-        size_t n = wf_size_min(step->n - done, most);
+        size_t n = wf_size_min(step->n - done, max);
         struct sync_record record = {.kind = SYNC_KIND_SET,
                                      .id = (uint32_t)s->op,
                                      .step = step->number,
@@ -187,7 +187,7 @@ static enum weft_status check_register(struct weft_sync *s, uint64_t step,
         return MISUSE(s, err, "rank %u registers step %" PRIu64 " after it has left", s->rank,
                       step);
     if (step == UINT64_MAX)
-        return MISUSE(s, err, "rank %u: %" PRIu64 " is no step's number", s->rank, step);
+        return MISUSE(s, err, "rank %u: %" PRIu64 " is not a valid step number", s->rank, step);
     if (step < s->next_step && wf_sync_step_find(s, step) != NULL)
         return MISUSE(s, err, "rank %u registers step %" PRIu64 " twice", s->rank, step);
     if (step < s->next_step)
@@ -321,10 +321,10 @@ static enum weft_status until(struct weft_sync *s, struct reducer_wait *w, weft_
 /* Prints parameters that are not pushed, such as "3, 8, 9, 12 and 5 more". */
 static void list_missing(const struct sync_step *step, char *out, size_t room)
 {
-    const size_t most = 4;
+    const size_t max = 4;
     size_t named = 0, used = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < step->n && named < most; i++)
+    for (size_t i = 0; i < step->n && named < max; i++)
         if (!step->params[i].pushed) {
             used += (size_t)snprintf(out + used, room - used, "%s%" PRIu32,
                                      named == 0 ? "" : ", ", step->params[i].id);
@@ -380,7 +380,7 @@ enum weft_status weft_sync_test(struct weft_sync *s, uint64_t step, bool *done,
     struct sync_step *k;
     err = err != NULL ? err : &own;
     WEFT_TRY(check_intact(s, err));
-    WEFT_TRY(find_step(s, step, "asks for", &k, err));
+    WEFT_TRY(find_step(s, step, "tests", &k, err));
     WEFT_TRY(flush_progress(s, step, err));
     *done = k->left == 0;
     return WEFT_OK;

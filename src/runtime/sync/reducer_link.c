@@ -153,7 +153,7 @@ static enum weft_status send_to(struct weft_sync *s, uint32_t peer, struct weft_
     return WEFT_OK;
 }
 
-/* -- goodbye ------------------------------------------------------------------------------------- */
+/* -- end of a stream ------------------------------------------------------------------------- */
 
 /* Returns true if this rank sends nothing more to a peer: the peer has left and all common steps are
  * done, or this rank has left and finished. */

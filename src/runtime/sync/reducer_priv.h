@@ -9,10 +9,10 @@
  *     RESULT     the owner sums them and sends the result to all ranks that registered the parameter
  *
  * Everything from one rank to another is one ordered stream of records, which are packed into
- * messages.  A record is handled when it arrives, whatever its kind.  Nothing queues behind something
- * else, so no order of calls can deadlock two ranks.  A rank receives a PART only for parameters that
- * it registered, but possibly before it has all sets: the piece is then added and counted, and the
- * count is checked when the step opens. */
+ * messages.  A record of any kind is handled when it arrives.  No record waits for another one,
+ * so no order of calls can deadlock two ranks.  A rank receives a PART only for parameters that
+ * it registered, but possibly before it has all sets: the piece is then added and counted, and
+ * the count is checked when the step opens. */
 #ifndef RUNTIME_SYNC_REDUCER_PRIV_H
 #define RUNTIME_SYNC_REDUCER_PRIV_H
 
@@ -91,7 +91,7 @@ struct sync_param {
     size_t first; /* of its pieces */
     uint32_t id, n_pieces;
     uint32_t left;    /* pieces without a result */
-    uint32_t n_ranks; /* ranks that registered it, as far as known */
+    uint32_t n_ranks; /* ranks known to have registered it */
     bool pushed;
 };
 

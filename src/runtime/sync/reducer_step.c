@@ -111,7 +111,7 @@ static enum weft_status fill_step(struct weft_sync *s, struct sync_step *step,
         if (wf_sync_param_find(s, step, ids[i]) != NULL)
             return WEFT_FAIL(err, WEFT_USAGE,
                              "rank %u, step %" PRIu64
-                             ": parameter %u is twice in the set: register it once",
+                             ": parameter %u is listed twice in the set; register it once",
                              s->rank, step->number, ids[i]);
         step->params[i].id = ids[i];
         step->params[i].size = sizes[i];
@@ -140,8 +140,7 @@ enum weft_status wf_sync_step_new(struct weft_sync *s, uint64_t number, const ui
     size_t n_pieces;
     if (!count_pieces(sizes, n, &n_pieces))
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "rank %u, step %" PRIu64
-                         ": a set of %zu parameters whose sizes no memory can hold",
+                         "rank %u, step %" PRIu64 ": the sizes of %zu parameters overflow",
                          s->rank, number, n);
     struct sync_step *step = take_zeros(s, 1, sizeof *step);
     if (step == NULL || !take_arrays(s, step, n, n_pieces)) {

@@ -1,4 +1,4 @@
-/* The definition behind the public struct weft_settings. */
+/* The definition of the public struct weft_settings. */
 #ifndef TRAINING_EMBED_EMBED_PRIV_H
 #define TRAINING_EMBED_EMBED_PRIV_H
 

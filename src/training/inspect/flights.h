@@ -9,7 +9,7 @@
 #include "weft/comm.h"
 #include "weft/status.h"
 
-/* What became of a rank. */
+/* The state of a rank when its record is read. */
 enum wf_fate {
     WF_FATE_DONE,
     WF_FATE_FAILED,  /* its record has the error */

@@ -30,9 +30,8 @@ enum weft_status wf_generate_encode(const struct wf_codec *codec, const char *te
     if (text != NULL && text[0] != '\0')
         return codec->encode(codec->self, text, strlen(text), out, n, err);
     if (codec->end < 0)
-        return WEFT_FAIL(
-            err, WEFT_USAGE,
-            "the model has no token for the start of a document: a prompt is needed");
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "the model has no token for the start of a document; give a prompt");
     int32_t *tokens = malloc(sizeof *tokens);
     if (tokens == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a prompt");

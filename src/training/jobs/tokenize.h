@@ -26,9 +26,9 @@ struct wf_tokenize_result {
     double seconds;                 /* of writing the corpus */
 };
 
-/* Writes the shards, or the vocabulary alone if `out` ends in .json.  Returns WEFT_USAGE if that is
- * asked for without training one, or if both a tokenizer and training are.  May shorten the list's
- * only file.  Local. */
+/* Writes the shards, or the vocabulary alone if `out` ends in .json.  Returns WEFT_USAGE if
+ * only the vocabulary is requested but none is trained, or if a tokenizer is given and one is
+ * to be trained.  May shorten the list's only file.  Local. */
 enum weft_status wf_tokenize(struct wf_text_list *list, const struct wf_tokenize_options *o,
                              struct wf_tokenize_result *out, struct weft_error *err);
 

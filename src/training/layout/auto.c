@@ -19,7 +19,7 @@ struct layout_enumeration {
     const struct wf_auto_machine *machine;
     struct wf_auto_candidates list;
     size_t cap;
-    bool searching; /* try schedules made by search, which takes long; else all others */
+    bool searching; /* true: try schedules made by search, which is slow; false: all others */
     struct weft_error rejection; /* of the first layout that cannot be run */
     uint32_t min_micros; /* the smallest number with which one of those could run; 0: none */
 };
@@ -30,7 +30,7 @@ void wf_auto_candidates_release(struct wf_auto_candidates *list)
     *list = (struct wf_auto_candidates){0};
 }
 
-/* -- the time of one ------------------------------------------------------------------------ */
+/* -- time of one layout ---------------------------------------------------------------------- */
 
 static void add_times(struct wf_auto_times *sum, const struct wf_auto_times *t, double n)
 {
@@ -141,7 +141,7 @@ static double time_update(const struct layout_enumeration *x, const struct wf_to
     return max * oversubscription(x->machine, c);
 }
 
-/* -- its memory ----------------------------------------------------------------------------- */
+/* -- memory of one layout -------------------------------------------------------------------- */
 
 /* Counts bytes.  Neighbouring ranks are on one host. */
 static enum weft_status count_bytes(const struct layout_enumeration *x,
@@ -213,7 +213,7 @@ static enum weft_status build_topology(const struct layout_enumeration *x,
     return wf_topology_init(out, &s, x->model, err);
 }
 
-/* -- more micros ---------------------------------------------------------------------------- */
+/* -- raising the number of micros ------------------------------------------------------------ */
 
 /* Returns true if the layout runs with this number of micros per replica, for any batch. */
 static bool can_run(const struct layout_enumeration *x, const struct wf_auto_candidate *c,
@@ -276,7 +276,7 @@ static void note_micros(struct layout_enumeration *x, const struct wf_auto_candi
         x->min_micros = (uint32_t)n;
 }
 
-/* Tries one layout.  One that cannot be run is no error. */
+/* Tries one layout.  A layout that cannot run is not an error. */
 static enum weft_status try_one(struct layout_enumeration *x, struct wf_auto_candidate c,
                                 const struct wf_auto_profile *profile, struct weft_error *err)
 {
@@ -300,7 +300,7 @@ static enum weft_status try_one(struct layout_enumeration *x, struct wf_auto_can
     return WEFT_OK;
 }
 
-/* -- all of them ---------------------------------------------------------------------------- */
+/* -- all candidates -------------------------------------------------------------------------- */
 
 static enum weft_status try_chunks(struct layout_enumeration *x, struct wf_auto_candidate c,
                                    const struct wf_auto_profile *profile,
@@ -420,7 +420,7 @@ static enum weft_status try_all(struct layout_enumeration *x, struct weft_error 
     return WEFT_OK;
 }
 
-/* -- the best ------------------------------------------------------------------------------- */
+/* -- choosing the best ----------------------------------------------------------------------- */
 
 static int by_time(const void *a, const void *b)
 {
@@ -456,7 +456,7 @@ static void move_best_first(struct wf_auto_candidates *list)
     list->at[0] = choice;
 }
 
-/* -- searching ------------------------------------------------------------------------------ */
+/* -- schedules made by search ---------------------------------------------------------------- */
 
 static const struct wf_auto_profile *find_profile(const struct layout_enumeration *x,
                                                   uint32_t threads)
@@ -523,14 +523,14 @@ static enum weft_status nothing_found(const struct layout_enumeration *x,
 {
     if (x->list.n_over_limit > 0)
         return WEFT_FAIL(err, WEFT_NOMEM,
-                         "parallel.auto: none of %zu layouts fits the memory of %zu MiB: the "
-                         "smallest needs %zu MiB in all; more micros need less memory",
+                         "parallel.auto: none of %zu layouts fits into the memory of %zu MiB "
+                         "(the smallest needs %zu MiB in total); use more micros",
                          x->list.n_over_limit, x->machine->bytes >> 20,
                          x->list.least_bytes >> 20);
-    return WEFT_FAIL(err, WEFT_USAGE, "parallel.auto: nothing can be run: %.160s",
+    return WEFT_FAIL(err, WEFT_USAGE, "parallel.auto: no layout can run: %.160s",
                      x->rejection.status != WEFT_OK
                          ? x->rejection.msg
-                         : "pp x dp as given is not what was started");
+                         : "pp x dp differs from the number of started ranks");
 }
 
 enum weft_status wf_auto_choose(const struct wf_train_settings *s,

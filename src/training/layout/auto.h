@@ -7,8 +7,8 @@
  *     wf_auto_candidates_release(&list);
  *
  * The results of training do not depend on the choice, so it may depend on measured times.  The
- * number of micros changes the results and is never chosen by time.  (The program raises a default
- * number if nothing can be run otherwise.) */
+ * number of micros changes the results and is never chosen by time.  (The program raises a
+ * default number if no layout can run otherwise.) */
 #ifndef TRAINING_LAYOUT_AUTO_H
 #define TRAINING_LAYOUT_AUTO_H
 
@@ -66,16 +66,17 @@ struct wf_auto_candidates {
     size_t n_tried, n_over_limit; /* timed; over the memory limit */
     size_t n_pruned;     /* divisions into ranks that would take at least twice as long */
     size_t least_bytes;  /* of all ranks in the smallest layout over the limit */
-    uint32_t min_micros; /* if nothing can be run: the smallest number that could; 0: none */
+    uint32_t min_micros; /* if no layout can run: the number with which one could; 0: none */
 };
 
 /* Layouts within this factor of the fastest count as equally fast: measurements vary. */
 #define WF_AUTO_TOLERANCE 1.02
 
-/* Lists all layouts that fit the ranks, the model, the micros, the memory and the given settings.
- * The first is the one with the fewest ranks, then the least memory, among those about as fast as
- * the fastest.  Returns WEFT_USAGE with the reason of the first failure, and sets out->min_micros,
- * if nothing can be run; WEFT_NOMEM if nothing fits into memory.  Local. */
+/* Lists all layouts that fit the ranks, the model, the micros, the memory and the given
+ * settings.  The first is the one with the fewest ranks, then with the minimum memory, among
+ * those about as fast as the fastest.  Returns WEFT_USAGE with the reason of the first failure,
+ * and sets out->min_micros, if no layout can run; WEFT_NOMEM if none fits into memory.
+ * Local. */
 enum weft_status wf_auto_choose(const struct wf_train_settings *s,
                                 const struct weft_model *model,
                                 const struct wf_auto_machine *machine,

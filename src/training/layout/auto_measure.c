@@ -15,7 +15,7 @@
 #include "training/layout/auto.h"
 
 enum {
-    MAX_TOKENS = 512, /* of the measured micro: more take longer and are not faster per token */
+    MAX_TOKENS = 512, /* of the measured micro: more are not faster per token */
     MIN_TOKENS = 32,  /* tokens are a multiple of this */
     MIN_VOCAB = 1024,
     REPEATS = 5,
@@ -28,7 +28,7 @@ enum {
 #define LAYER_FLOPS 4e9
 #define ITEM_NS 150000000
 
-/* -- the model in small --------------------------------------------------------------------- */
+/* -- the small model ------------------------------------------------------------------------- */
 
 static uint32_t clamp(double x, uint32_t min, uint32_t max)
 {
@@ -338,7 +338,7 @@ enum weft_status wf_auto_measure(struct weft_comm *comm, const struct wf_auto_pr
     return st;
 }
 
-/* -- the way from rank to rank -------------------------------------------------------------- */
+/* -- messages between ranks ------------------------------------------------------------------ */
 
 static enum weft_status ping(struct weft_comm *comm, char *data, char *buffer, size_t bytes,
                              struct weft_error *err)

@@ -1,3 +1,4 @@
+/* Measures, compares and chooses the layout of a run, and stores it in the settings. */
 #include "training/layout/choose.h"
 
 #include <stdio.h>

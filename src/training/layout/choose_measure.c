@@ -1,5 +1,5 @@
-/* Measures how fast ranks of different numbers of threads compute on this machine, or on those of
- * an MPI run. */
+/* Measures the speed of ranks with different numbers of threads, on this machine or on the
+ * machines of an MPI run. */
 #define _DEFAULT_SOURCE /* gethostname */
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static enum weft_status measure_copy(struct weft_comm *comm, void *arg, struct w
     return WEFT_OK;
 }
 
-/* Returns how many ranks measure at once: as many as there are cores for, limited by memory. */
+/* Returns how many ranks measure at once: as many as the cores and the memory allow. */
 static uint32_t n_copies(const struct wf_layout_measurement *m, uint32_t threads)
 {
     size_t max_by_memory = wf_sysmem_bytes() / 4 / (m->probe.bytes + 1);

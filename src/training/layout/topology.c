@@ -1,3 +1,4 @@
+/* Builds the topology of a run: schedules, stages, traffic and parameter groups. */
 #include "training/layout/topology.h"
 
 #include <stdlib.h>
@@ -325,7 +326,7 @@ struct wf_range wf_topology_shard(const struct wf_topology_group *g, uint32_t me
     return (struct wf_range){begin - t->at, end - t->at};
 }
 
-/* -- all of it ------------------------------------------------------------------------------ */
+/* -- the topology ---------------------------------------------------------------------------- */
 
 static enum weft_status check_sizes(const struct wf_topology *l, struct weft_error *err)
 {

@@ -59,7 +59,7 @@ void wf_page_samples(struct wf_page *p, const struct wf_run *run)
     wf_page_section_end(p);
 }
 
-/* Writes a value.  Of paths only the last part is shown, since a page may be published. */
+/* Writes a value.  Only the last part of a path is shown, since a page may be published. */
 static void put_value(FILE *out, const char *value)
 {
     while (*value != '\0') {

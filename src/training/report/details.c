@@ -125,7 +125,7 @@ static void put_bars_table(struct wf_page *p, const struct bars *b, const double
     fputs("</tbody></table></div>\n", out);
 }
 
-/* -- where the time went --------------------------------------------------------------------- */
+/* -- time by activity ------------------------------------------------------------------------ */
 
 static void put_no_traces(struct wf_page *p)
 {
@@ -176,7 +176,7 @@ void wf_page_time(struct wf_page *p, const struct wf_run *run)
                                               "weight gradient", "gradient reduction"};
     const struct wf_run_trace *t = &run->measured;
     struct bars b = {.unit = WF_UNIT_MS};
-    wf_page_section(p, "Where the time went");
+    wf_page_section(p, "Time by activity");
     if (!run->has_traces) {
         put_no_traces(p);
         wf_page_section_end(p);

@@ -10,7 +10,7 @@
  *     ...
  *     wf_report_server_stop(server);
  *
- * If a run has no traces, plan.json or samples, the page leaves out that part. */
+ * If a run has no traces, plan.json or samples, the page omits that part. */
 #ifndef TRAINING_REPORT_REPORT_H
 #define TRAINING_REPORT_REPORT_H
 
@@ -27,9 +27,10 @@ enum weft_status wf_report_write(FILE *out, const char *const *dirs, size_t n,
 
 struct wf_report_server;
 
-/* Starts a thread of low priority that serves the page of these runs at http://127.0.0.1:port/ and
- * ::1, to this machine only; port 0 takes a free one.  The page is rebuilt when the runs change.
- * The directories are only read and may still be empty.  Returns WEFT_IO if the port is taken. */
+/* Starts a thread of low priority that serves the page of these runs at http://127.0.0.1:port/
+ * and ::1, to this machine only; port 0 selects a free one.  The page is rebuilt when the runs
+ * change.  The directories are only read and may still be empty.  Returns WEFT_IO if the port
+ * is in use. */
 enum weft_status wf_report_server_start(const char *const *dirs, size_t n, uint16_t port,
                                         struct wf_report_server **out, struct weft_error *err);
 /* Returns the port that is used. */

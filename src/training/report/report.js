@@ -4,7 +4,7 @@
   const tip = document.getElementById('tip');
   let data = JSON.parse(document.getElementById('data').textContent);
 
-  /* ---- Formats figures like the page does ---- */
+  /* ---- Formats figures in the same way as the page ---- */
 
   const group = x => Math.round(x).toString().replace(/\B(?=(\d{3})+$)/g, ',');
   function duration(ms) {
@@ -213,23 +213,23 @@
     poll();
 
   /* report.html#chart=loss&step=12 points at that step, #timeline=timeline0&row=1&time=3.5 at that
-     time in milliseconds, like a mouse pointer. */
+     time in milliseconds: both show the tooltip. */
   function follow() {
     const at = new URLSearchParams(location.hash.slice(1));
-    const want = key => Number(at.get(key) || 0);
+    const param = key => Number(at.get(key) || 0);
     const chart = data.charts.find(c => c.id === at.get('chart'));
     const timeline = data.timelines.find(t => t.id === at.get('timeline'));
     const target = chart || timeline;
     if (!target)
       return;
     const svg = document.getElementById(target.id).querySelector('svg');
-    const row = timeline && timeline.rows[want('row')];
+    const row = timeline && timeline.rows[param('row')];
     if (timeline && !row)
       return;
     svg.scrollIntoView({ block: 'center' });
     const box = svg.getBoundingClientRect();
-    const x = chart ? chart.box[0] + (want('step') - chart.range[0]) / (chart.range[1] - chart.range[0]) * chart.box[2]
-      : row.box[0] + want('time') / row.end * row.box[2];
+    const x = chart ? chart.box[0] + (param('step') - chart.range[0]) / (chart.range[1] - chart.range[0]) * chart.box[2]
+      : row.box[0] + param('time') / row.end * row.box[2];
     const y = chart ? chart.box[1] + chart.box[3] / 2 : row.box[1] + row.box[3] / 2;
     svg.dispatchEvent(new PointerEvent('pointermove', {
       clientX: box.left + x / target.size[0] * box.width, clientY: box.top + y / target.size[1] * box.height,

@@ -52,8 +52,8 @@ static bool parse_point(const char *line, size_t len, struct wf_run_point *out)
     return out->step >= 0 && out->step < 9e15; /* false for NAN */
 }
 
-/* A resumed run repeats the steps after its checkpoint: the repeated ones count.  A line of the same
- * step without a loss adds its validation loss. */
+/* A resumed run repeats the steps after its checkpoint; the repeated lines replace the earlier
+ * ones.  A line of the same step without a loss adds its validation loss. */
 static bool add_point(struct wf_run *run, const struct wf_run_point *p)
 {
     size_t n = run->n_points;

@@ -1,5 +1,5 @@
-/* Serves the page over HTTP with libmicrohttpd.  It runs on our own thread, so that its priority is low,
- * it stops promptly, and no connection exceeds its time limit. */
+/* Serves the page over HTTP with libmicrohttpd.  It runs on a separate thread, so that its
+ * priority is low, it stops promptly, and no connection exceeds its time limit. */
 #define _DEFAULT_SOURCE /* setpriority */
 
 #include <arpa/inet.h>
@@ -169,7 +169,7 @@ static enum MHD_Result on_request(void *server, struct MHD_Connection *c, const 
     return reply(s, c, status, route);
 }
 
-/* Leaves the path as it is: "/%2e" is no route. */
+/* Does not decode the path: "/%2e" is not a route. */
 static size_t keep_escapes(void *server, struct MHD_Connection *c, char *text)
 {
     (void)server;
@@ -318,7 +318,8 @@ static enum weft_status listen_at(struct wf_report_server *s, uint16_t port,
     s->daemons[0] = start_daemon(s, &four, 0);
     if (s->daemons[0] == NULL)
         return WEFT_FAIL(err, WEFT_IO,
-                         "cannot serve at 127.0.0.1:%u: the port is taken or not permitted",
+                         "cannot serve at 127.0.0.1:%u: the port is in use or not permitted; "
+                         "use another port",
                          (unsigned)port);
     const union MHD_DaemonInfo *info =
         MHD_get_daemon_info(s->daemons[0], MHD_DAEMON_INFO_BIND_PORT);

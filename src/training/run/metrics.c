@@ -1,3 +1,4 @@
+/* Appends metrics to metrics.jsonl. */
 #include "training/run/metrics.h"
 
 #include <errno.h>

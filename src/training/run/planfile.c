@@ -1,3 +1,4 @@
+/* Reads and writes plan.json. */
 #include "training/run/planfile.h"
 
 #include <jansson.h>

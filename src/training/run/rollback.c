@@ -1,3 +1,4 @@
+/* Removes the directories and the lock of a run that did not start. */
 #include "training/run/rollback.h"
 
 #include <errno.h>
@@ -33,7 +34,8 @@ enum weft_status wf_rollback_init(struct wf_rollback *rollback, const char *dir,
     return WEFT_OK;
 }
 
-/* A directory that was never made does not keep its parents. */
+/* Returns true if the directory is removed or was never made, so that its parents can be
+ * removed. */
 static bool remove_directory(const char *path)
 {
     return rmdir(path) == 0 || errno == ENOENT || errno == ENAMETOOLONG;

@@ -1,3 +1,4 @@
+/* Opens, continues and archives the directory of a run. */
 #include "training/run/rundir.h"
 
 #include <dirent.h>

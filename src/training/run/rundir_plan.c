@@ -1,3 +1,4 @@
+/* Gathers the memory of all ranks and writes plan.json. */
 #include "training/run/rundir_plan.h"
 
 #include <stdio.h>

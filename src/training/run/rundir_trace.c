@@ -1,3 +1,4 @@
+/* Reads the newest trace of a run, and times its schedule with the measured costs. */
 #include "training/run/rundir_trace.h"
 
 #include <dirent.h>

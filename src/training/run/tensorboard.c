@@ -1,3 +1,4 @@
+/* Writes event files for TensorBoard: records, protobuf fields, the file. */
 #include "training/run/tensorboard.h"
 
 #include <errno.h>

@@ -70,7 +70,7 @@ static enum weft_status init_directory(struct wf_session_rank *r,
     return st;
 }
 
-/* A run without its page is still a run: a failure is a warning. */
+/* The run does not need its page: a failure is only a warning. */
 static void start_server(struct wf_session_rank *r)
 {
     const struct wf_train_settings *s = r->settings;
@@ -110,7 +110,7 @@ static enum weft_status open_directory(struct wf_session_rank *r,
     return wf_rundir_record_activity(s->log.dir, r->comm, err);
 }
 
-/* -- all of it ------------------------------------------------------------------------------ */
+/* -- opening --------------------------------------------------------------------------------- */
 
 enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *err)
 {

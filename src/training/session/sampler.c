@@ -1,3 +1,4 @@
+/* Encodes the prompt of a run and generates its samples. */
 #include "training/session/sampler.h"
 
 #include <stdlib.h>

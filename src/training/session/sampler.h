@@ -22,8 +22,8 @@ enum weft_status wf_sampler_init(struct wf_sampler *sampler, const struct wf_tra
                                  const struct weft_model *model, struct weft_error *err);
 void wf_sampler_release(struct wf_sampler *sampler); /* a zeroed one is allowed */
 
-/* Appends the prompt and the generated text to *out, on rank 0.  A failure that concerns the text
- * alone is stored in *failure and is no error of the run.  Collective. */
+/* Appends the prompt and the generated text to *out, on rank 0.  A failure that concerns the
+ * text alone is stored in *failure and is not an error of the run.  Collective. */
 enum weft_status wf_sampler_run(struct wf_sampler *sampler, struct wf_trainer *trainer,
                                 struct wf_text *out, struct weft_error *failure,
                                 struct weft_error *err);

@@ -116,7 +116,7 @@ static enum weft_status write_traces(struct wf_session_rank *r, uint64_t step,
 static void warn_sample(struct wf_session_rank *r, const char *why)
 {
     if (!r->sample_warned)
-        wf_session_warn(r, "no sample: %s; the run continues", why);
+        wf_session_warn(r, "cannot generate a sample: %s; the run continues", why);
     r->sample_warned = true;
 }
 
@@ -148,7 +148,7 @@ static void report_checkpoint(struct wf_session_rank *r)
                                                      .step = result.saved,
                                                      .seconds = result.seconds});
     if (result.error[0] != '\0')
-        wf_session_warn(r, "no checkpoint: %s; the run continues", result.error);
+        wf_session_warn(r, "cannot write a checkpoint: %s; the run continues", result.error);
 }
 
 /* -- the loop ------------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static bool time_is_up(const struct wf_session_rank *r)
     return limit > 0 && seconds_since(r->begin_ns) >= limit;
 }
 
-/* Is something due that happens every `every` steps (0: never) and after the last one? */
+/* Returns true after every `every` steps (0: never) and after the last step. */
 static bool is_due(const struct wf_session_rank *r, uint32_t every, uint64_t step)
 {
     return every != 0 && (step % every == 0 || step == r->settings->train.steps);
@@ -207,7 +207,8 @@ static enum wf_session_end why_ended(const struct wf_session_rank *r, enum weft_
 
 /* -- saving --------------------------------------------------------------------------------- */
 
-/* After these failures all ranks can communicate and have the weights of the step before. */
+/* Returns true for failures after which all ranks can communicate and have the weights of the
+ * previous step. */
 static bool can_save(enum weft_status st)
 {
     return st == WEFT_OK || st == WEFT_NUMERIC || st == WEFT_DATA;
@@ -236,8 +237,8 @@ static enum weft_status save_model(struct wf_session_rank *r, struct weft_error 
     return WEFT_OK;
 }
 
-/* Saves a checkpoint of an unfinished run, the weights of a finished one.  Without checkpoints the
- * weights of both. */
+/* Saves a checkpoint of an unfinished run, or the weights of a finished one.  Without
+ * checkpoints it saves the weights in both cases. */
 static enum weft_status save(struct wf_session_rank *r, struct weft_error *err)
 {
     const struct wf_train_settings *s = r->settings;
@@ -267,7 +268,7 @@ static enum weft_status save_after(struct wf_session_rank *r, enum weft_status s
     return st;
 }
 
-/* -- all of it ------------------------------------------------------------------------------ */
+/* -- the session ----------------------------------------------------------------------------- */
 
 static enum weft_status all_steps(struct wf_session_rank *r, struct weft_error *err)
 {

@@ -95,8 +95,8 @@ enum weft_status wf_session_prepare(struct wf_train_settings *s, struct weft_err
  * Collective. */
 enum weft_status wf_session_run(struct wf_session *session, struct weft_error *err);
 
-/* Ends an MPI run in which this rank fails before wf_session_run(): the other ranks get its error
- * instead of waiting.  Does nothing without a launcher.  Returns st.  Collective. */
+/* Ends an MPI run in which this rank fails before wf_session_run(): the other ranks receive its
+ * error instead of waiting.  Does nothing without a launcher.  Returns st.  Collective. */
 enum weft_status wf_session_fail(enum weft_status st, struct weft_error *err);
 
 /* Compares the settings of all ranks; with parallel.auto then chooses the layout and stores the

@@ -35,8 +35,8 @@ void wf_session_warn(const struct wf_session_rank *r, const char *format, ...)
 /* Opens the run directory, builds the trainer and opens the logs.  Collective. */
 enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *err);
 
-/* Writes report.html into `dir` and emits an event or a warning.  Nobody may hold the lock of the
- * directory, so that the page shows that the run has ended.  Local. */
+/* Writes report.html into `dir` and emits an event or a warning.  The directory must not be
+ * locked, so that the page shows that the run has ended.  Local. */
 void wf_session_write_report(const struct wf_session_rank *r);
 
 /* Gathers the speed and memory of all ranks.  All measure at the same time, as they will compute.

@@ -1,3 +1,4 @@
+/* Handles the signals that stop a session. */
 #include "training/session/stop.h"
 
 #include <errno.h>

@@ -2,19 +2,19 @@
 #ifndef TRAINING_SESSION_STOP_H
 #define TRAINING_SESSION_STOP_H
 
-/* Handles SIGINT, SIGTERM and SIGHUP from now on, and ignores SIGPIPE.  Call it before each session:
- * it forgets earlier signals.  The first signal only asks
- * the session to stop; a second one has its usual effect.  A different signal within a second of the
+/* Handles SIGINT, SIGTERM and SIGHUP from now on, and ignores SIGPIPE.  Call it before each
+ * session: it discards earlier signals.  The first signal only requests a stop after the
+ * current step; a second one has its usual effect.  A different signal within a second of the
  * first does not count: launchers send several for one request.
  *
  * Writes `first` to standard output at the first signal, `second` at the second one.  Both are
  * string literals or NULL. */
 void wf_stop_catch_signals(const char *first, const char *second);
 
-/* Returns the signal that asked the session to stop; 0 if none arrived before the last step. */
+/* Returns the signal that requested the stop; 0 if none arrived before the last step. */
 int wf_stop_signal(void);
 
-/* Disregards signals: all steps are done. */
+/* Discards signals, because all steps are done. */
 void wf_stop_finish(void);
 
 #endif

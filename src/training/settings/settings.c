@@ -1,3 +1,4 @@
+/* The table of settings, and the checks between them. */
 #include "training/settings/settings.h"
 
 #include <string.h>

@@ -61,7 +61,7 @@ enum weft_status wf_checkpointer_new(const struct wf_checkpointer_setup *setup,
 void wf_checkpointer_free(struct wf_checkpointer *c); /* NULL is allowed; waits for threads */
 
 /* Advances the checkpoint in progress, and starts one if it is due after this step.  A write
- * failure is no error: wf_checkpointer_poll() reports it.  NULL is allowed.  Collective. */
+ * failure is not an error: wf_checkpointer_poll() reports it.  NULL is allowed.  Collective. */
 enum weft_status wf_checkpointer_after_step(struct wf_checkpointer *c, uint64_t step,
                                             struct weft_error *err);
 

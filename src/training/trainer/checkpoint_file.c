@@ -25,8 +25,8 @@ enum weft_status wf_checkpoint_file_init(struct wf_checkpoint_file *f,
     f->snapshot = wf_pages_alloc(bytes + 1);
     if (f->snapshot == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM,
-                         "no memory for a snapshot of %zu bytes: checkpoint.async=false needs "
-                         "none",
+                         "no memory for a snapshot of %zu bytes; set checkpoint.async to "
+                         "false to write without one",
                          bytes);
     memset(f->snapshot, 0, bytes); /* allocates the pages now, not at the first checkpoint */
     return WEFT_OK;

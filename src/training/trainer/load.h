@@ -26,9 +26,9 @@ enum weft_status wf_load_open(const char *path, struct wf_weights **out,
 enum weft_status wf_load_hash(const struct wf_weights *w, char out[WF_HASH_HEX_SIZE],
                               struct weft_error *err);
 
-/* Finds the tokenizer of a model, for weft_tokenizer_open(): in the directory of its weights, for a
- * checkpoint also in the directory of its run or where the settings of that run refer to.  *out is
- * NULL if there is none; the caller frees it.  Local. */
+/* Finds the tokenizer of a model, for weft_tokenizer_open(): in the directory of its weights,
+ * for a checkpoint also in the directory of its run, or at the path in the settings of that
+ * run.  *out is NULL if there is none; the caller frees it.  Local. */
 enum weft_status wf_load_find_tokenizer(const struct wf_weights *w, char **out,
                                         struct weft_error *err);
 

@@ -1,5 +1,5 @@
-/* What a rank reports to be doing between the actions of its schedule: the codes that are passed
- * to weft_comm_publish(), beyond the positions of actions. */
+/* Codes for weft_comm_publish(): the work of a rank between the actions of its schedule.  Lower
+ * codes are positions of actions. */
 #ifndef TRAINING_TRAINER_PHASES_H
 #define TRAINING_TRAINER_PHASES_H
 

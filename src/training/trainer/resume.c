@@ -204,7 +204,7 @@ static enum weft_status try_to_load(const struct wf_resume_setup *setup, struct 
     return WEFT_OK;
 }
 
-/* A run may continue with other settings, but its numbers then differ. */
+/* A run may continue with other settings, but its results then differ. */
 static void note_changes(const struct wf_resume_setup *setup, const struct wf_ckpt *ckpt,
                          struct wf_resume_result *out)
 {

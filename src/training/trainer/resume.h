@@ -27,8 +27,8 @@ struct wf_resume_setup {
 
 struct wf_resume_result {
     uint64_t step; /* of the loaded checkpoint; 0: also if none exists */
-    /* On rank 0: which checkpoints were skipped, and which settings that decide the numbers have
-     * changed. */
+    /* On rank 0: which checkpoints were skipped, and which settings that affect the results
+     * have changed. */
     char note[400];
 };
 

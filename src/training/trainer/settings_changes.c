@@ -1,12 +1,12 @@
-/* Compares the settings that decide the numbers of a step. */
+/* Compares the settings that affect the results of a step. */
 #include "training/trainer/settings_changes.h"
 
 #include <string.h>
 
 #include "base/error.h"
 
-/* The settings that decide the numbers of a step.  All others may change without changing a
- * bit. */
+/* The settings that affect the results of a step.  All others may change without changing a bit
+ * of them. */
 static const char *const numeric_settings[] = {
     "data.train",      "data.seq",           "data.batch",      "data.shuffle", "model.seed",
     "parallel.micros", "train.precision",    "train.reduction", "optim.lr",     "optim.min_lr",

@@ -1,13 +1,13 @@
-/* Which settings of a run differ from those that its checkpoint was written with. */
+/* Finds the settings of a run that differ from those of its checkpoint. */
 #ifndef TRAINING_TRAINER_SETTINGS_CHANGES_H
 #define TRAINING_TRAINER_SETTINGS_CHANGES_H
 
 #include "base/text.h"
 #include "training/settings/settings.h"
 
-/* Appends each setting that changes the numbers of a step and differs from `then`, the settings
- * of the checkpoint as YAML: "optim.lr was 0.1 and is 0.2".  Appends nothing if the text is empty
- * or cannot be parsed.  Local. */
+/* Appends each setting that affects the results of a step and differs from `then`, the settings
+ * of the checkpoint as YAML: "optim.lr was 0.1 and is 0.2".  Appends nothing if the text is
+ * empty or cannot be parsed.  Local. */
 void wf_settings_add_changes(const char *then, const struct wf_train_settings *now,
                              struct wf_text *out);
 

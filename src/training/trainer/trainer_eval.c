@@ -71,7 +71,7 @@ enum weft_status wf_trainer_evaluate(struct wf_trainer *t, struct wf_eval_result
 {
     struct wf_eval_result sums = {0};
     if (t->data.val_shards == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "there is nothing to evaluate on: give data.val");
+        return WEFT_FAIL(err, WEFT_USAGE, "there is no evaluation data; set data.val");
     for (uint64_t b = 0; b < t->data.val_batches; b++)
         WEFT_TRY(evaluate_batch(t, b, &sums, err));
     *out = (struct wf_eval_result){sums.loss / (double)sums.targets, sums.targets};

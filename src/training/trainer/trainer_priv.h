@@ -29,7 +29,7 @@ struct wf_trainer_group {
     bool reduced; /* the reduction of this step has started */
 };
 
-/* The parameter behind a tensor of the optimizer. */
+/* The parameter of a tensor of the optimizer. */
 struct wf_tensor_source {
     struct wf_trainer_group *group;
     size_t tensor;
@@ -74,7 +74,7 @@ struct wf_trainer {
     bool stop;
 };
 
-/* Sets an error that states what there is no memory for, and what needs less. */
+/* Sets an error that names the missing memory and how to reduce it. */
 enum weft_status wf_trainer_no_memory(const char *what, size_t bytes, struct weft_error *err);
 
 /* -- trainer_stages.c ----------------------------------------------------------------------- */

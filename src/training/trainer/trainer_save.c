@@ -131,6 +131,6 @@ enum weft_status wf_trainer_save(struct wf_trainer *t, const char *dir, struct w
     if (t->comm != NULL)
         weft_comm_publish(t->comm, t->done, WF_PHASE_SAVE);
     WEFT_TRY(t->rank == 0 ? save_root(t, dir, err) : wf_trainer_send_weights(t, err));
-    /* No rank leaves before the files are on the disk. */
+    /* No rank continues before the files are on the disk. */
     return t->comm == NULL ? WEFT_OK : weft_comm_barrier(t->comm, err);
 }

@@ -173,7 +173,8 @@ enum weft_status wf_trainer_resume(struct wf_trainer *t, const struct wf_train_s
         return load_checkpoint(t, s, NULL, resume.path, err);
     if (s->log.dir == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "checkpoint.resume is auto: give log.dir, the directory of the run");
+                         "checkpoint.resume is auto, but there is no run directory; set "
+                         "log.dir");
     char *root = checkpoint_root(s);
     if (root == NULL)
         return no_memory(err);

@@ -63,8 +63,8 @@ static void decide_outcome(struct wf_trainer *t, size_t n_targets, struct step_o
     } else if (!isfinite(out->norm)) {
         out->status = WEFT_NUMERIC;
         snprintf(out->error, sizeof out->error,
-                 "step %llu: the gradient of %s is not a finite number; weights are as before "
-                 "the step",
+                 "step %llu: the gradient of %s is not a finite number; the weights are "
+                 "unchanged",
                  step_number(t), wf_summaries_find_nonfinite(s));
     }
 }
@@ -98,7 +98,7 @@ static enum weft_status exchange_outcome(struct wf_trainer *t, size_t n_targets,
 
 /* -- the pipeline --------------------------------------------------------------------------- */
 
-/* `no_tokens` is the error of a rank that has no tokens: it then only passes the failure on. */
+/* `no_tokens` is the error of a rank that has no tokens: it then only reports the failure. */
 static enum weft_status run_pipeline(struct wf_trainer *t, size_t n_targets,
                                      const struct weft_error *no_tokens, struct weft_error *err)
 {

@@ -1,6 +1,6 @@
-/* The generators of schedules, listed in generators.c.  A generator gets checked sizes (at least
- * one rank, one micro and one chunk; products that do not overflow).  It returns WEFT_USAGE for sizes
- * that it does not support, with a message that names sizes that work. */
+/* The generators of schedules, listed in generators.c.  A generator receives checked sizes (at
+ * least one rank, one micro and one chunk; products that do not overflow).  It returns
+ * WEFT_USAGE for sizes that it does not support, with a message that names sizes that work. */
 #ifndef PLANNING_SCHED_GEN_GEN_H
 #define PLANNING_SCHED_GEN_GEN_H
 

@@ -41,7 +41,9 @@ static const struct weft_generator table[] = {
      "any P, M; 2 chunks", 2, WEFT_GEN_USES_COST, wf_gen_1f1b_v},
     {"wave", "Hanayo: stages down the ranks and up again, P micros in flight.",
      "any P, M, chunks (2 per wave)", 2, WEFT_GEN_USES_CHUNKS, wf_gen_wave},
-    {"chimera", "Pipes in both directions through the same ranks; 2f copies of the weights.",
+    {"chimera",
+     "Pipes in both directions through the same ranks; one copy of the weights per "
+     "pipe.",
      "even P, any M; pipes even and a divisor of P", 1, WEFT_GEN_USES_PIPES, wf_gen_chimera},
     {"dualpipe",
      "Two directions with overlapped forward-backward pairs; two copies of the weights.",

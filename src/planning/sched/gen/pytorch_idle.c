@@ -52,8 +52,8 @@ static size_t forward_cell(const struct spacer *sp, uint32_t stage, uint32_t mic
     return (size_t)stage * sp->s->place.n_micros + micro;
 }
 
-/* Appends one column.  Sets *more to whether any rank had a cell left.  Returns false if there is no
- * memory. */
+/* Appends one column.  Sets *more to true if a rank has cells left.  Returns false if there is
+ * no memory. */
 static bool space_column(struct spacer *sp, bool *more)
 {
     static const struct weft_action idle = {.kind = WEFT_ACT_IDLE};

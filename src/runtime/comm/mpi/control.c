@@ -6,7 +6,7 @@
  * Leaving after an error takes two rounds, because a launcher kills all ranks when the first ends:
  *
  *     abort    the first error is sent to all ranks
- *     ack      the sender knows the error, and MPI no longer writes to its memory; a rank returns to
+ *     ack      the sender has the error, and MPI no longer writes to its memory; a rank returns to
  *              its caller when all ranks that seem alive have acknowledged
  *     gone     the sender's caller has printed its message; it is sent from exit(), and a process
  *              ends when all ranks that acknowledged have sent it
@@ -305,9 +305,9 @@ static bool has_to_call_launcher(const struct endpoint *e)
     return behind;
 }
 
-/* Calls MPI_Abort for MPICH.  Its launcher ignores the exit code of a rank, so a stopped rank that is
- * alone on its host would stay there for ever.  MPI_Abort calls exit(), whose other handlers may wait
- * for that rank; an alarm limits this. */
+/* Calls MPI_Abort for MPICH.  Its launcher ignores the exit code of a rank, so a stopped rank
+ * that is alone on its host would never end.  MPI_Abort calls exit(), whose other handlers may
+ * wait for that rank; an alarm limits this. */
 static void call_launcher(const struct endpoint *e, int status)
 {
 #if defined(MPICH_VERSION)

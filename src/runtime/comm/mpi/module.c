@@ -1,9 +1,10 @@
 /* weft's transport over MPI: a module that is compiled once per MPI and loaded if that MPI launched
  * the process.
  *
- * A message consists of two MPI messages: its header and, if it has bytes, its payload.  The receive
- * of the payload starts when the header has arrived, with the size in the header.  So MPI never
- * receives more bytes than there is room for; Open MPI 4.1 would write past the end.
+ * A message consists of two MPI messages: its header and, if it has bytes, its payload.  The
+ * receive of the payload starts when the header has arrived, with the size in the header.  So
+ * MPI never receives more bytes than fit into the buffer; Open MPI 4.1 would write past the
+ * end.
  *
  * After an error the module registers an exit() handler that ends the process with _exit() (see
  * control.c); under MPICH it may call MPI_Abort. */
@@ -52,7 +53,7 @@ enum weft_status wf_mpi_fail(const struct endpoint *e, const char *what, uint32_
     char text[MPI_MAX_ERROR_STRING + 1] = "";
     int n = 0;
     MPI_Error_string(code, text, &n);
-    return WEFT_FAIL(err, WEFT_PEER, "rank %u: %s rank %u: MPI says: %.200s", e->base.rank,
+    return WEFT_FAIL(err, WEFT_PEER, "rank %u: %s rank %u: MPI error: %.200s", e->base.rank,
                      what, peer, text);
 }
 
@@ -299,8 +300,8 @@ static enum weft_status check_count(struct endpoint *e, const struct slot *s,
     if ((uint64_t)came == s->head.bytes)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_PEER,
-                     "rank %u: of a message from rank %u on channel %u came %" PRIu64
-                     " bytes where its header says %" PRIu64,
+                     "rank %u: a message from rank %u on channel %u has %" PRIu64
+                     " bytes, but its header declares %" PRIu64,
                      e->base.rank, s->peer, s->channel, (uint64_t)came, s->head.bytes);
 }
 
