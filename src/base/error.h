@@ -6,7 +6,7 @@
 #include "weft/status.h"
 
 /* Fills in the record and evaluates to the status:
- *     return WEFT_FAIL(err, WEFT_USAGE, "ranks is 0: give at least 1"); */
+ *     return WEFT_FAIL(err, WEFT_USAGE, "ranks is 0; give at least 1"); */
 #ifdef __clang_analyzer__ /* it does not see the result of functions in other files */
 #define WEFT_FAIL(err, status, ...)                                                            \
     (wf_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__), (status))

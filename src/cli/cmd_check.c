@@ -172,7 +172,7 @@ static enum weft_status run_check(int argc, char **argv, struct weft_error *err)
     if (st != WEFT_OK && err != NULL)
         *err = why;
     if (st == WEFT_OK && s.lower_like != NULL && weft_schedule_is_lowered(c.read))
-        st = WEFT_FAIL(err, WEFT_USAGE, "%s already contains messages: leave out --lower-like",
+        st = WEFT_FAIL(err, WEFT_USAGE, "%s already contains messages; leave out --lower-like",
                        file);
     if (st == WEFT_OK)
         st = print_result(&c, &s, err);

@@ -116,7 +116,7 @@ static enum weft_status run_convert(int argc, char **argv, struct weft_error *er
         wf_options_parse(wf_command_convert.options, argc, argv, &s, paths, &n, err);
     if (st == WEFT_OK && n != 2)
         st = WEFT_FAIL(err, WEFT_USAGE,
-                       "convert needs IN and OUT, not %zu name%s: see weft convert --help", n,
+                       "convert needs IN and OUT, not %zu name%s; see weft convert --help", n,
                        wf_plural(n));
     if (st == WEFT_OK)
         st = convert(paths[0], paths[1], &s, err);

@@ -159,7 +159,7 @@ static enum weft_status run_draw(int argc, char **argv, struct weft_error *err)
     enum weft_status st =
         wf_options_parse(wf_command_draw.options, argc, argv, &s, files, &n, err);
     if (st == WEFT_OK && n == 0)
-        st = WEFT_FAIL(err, WEFT_USAGE, "draw needs a FILE: see weft draw --help");
+        st = WEFT_FAIL(err, WEFT_USAGE, "draw needs a FILE; see weft draw --help");
     if (st == WEFT_OK)
         st = draw_files(files, n, &s, err);
     free(files);

@@ -136,12 +136,12 @@ static enum weft_status read_prompt(struct generate *g, uint32_t vocab, struct w
     if (s->prompt != NULL && g->codec.encode == NULL)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "the model has %u tokens and no tokenizer: give the prompt as numbers, "
+            "the model has %u tokens and no tokenizer; give the prompt as numbers, "
             "--tokens 1,2,3",
             vocab);
     if ((s->prompt == NULL || s->prompt[0] == '\0') && g->codec.end < 0)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "the model has no token for the start of a document: give --tokens%s",
+                         "the model has no token for the start of a document; give --tokens%s",
                          g->codec.encode == NULL ? "" : " or --prompt");
     return wf_generate_encode(&g->codec, s->prompt, &g->prompt, &g->n_prompt, err);
 }
@@ -170,7 +170,7 @@ static enum weft_status generate(struct generate *g, struct weft_error *err)
 {
     const struct generate_settings *s = g->s;
     if (s->model == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "generate needs --model: see weft generate --help");
+        return WEFT_FAIL(err, WEFT_USAGE, "generate needs --model; see weft generate --help");
     g->options = (struct wf_generate_options){
         .max_tokens = s->max_tokens,
         .type = s->type != NULL && strcmp(s->type, "bf16") == 0 ? WF_DTYPE_BF16 : WF_DTYPE_F32,

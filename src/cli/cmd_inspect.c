@@ -104,7 +104,7 @@ static enum weft_status inspect_all(const char *const *paths, size_t n,
 {
     const struct wf_inspect how = {stdout, s->json, s->hash};
     if (n == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "inspect needs a PATH: see weft inspect --help");
+        return WEFT_FAIL(err, WEFT_USAGE, "inspect needs a PATH; see weft inspect --help");
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && !s->json && !s->hash)
             fputc('\n', how.out);

@@ -225,7 +225,7 @@ static enum weft_status print_all(const struct wf_simulation *s, const struct wf
                  (format != WEFT_DRAW_FORMAT_CHROME || chrome);
     bool json = in->json || (format == WEFT_DRAW_FORMAT_CHROME && !drawn);
     if (drawn && in->json)
-        return WEFT_FAIL(err, WEFT_USAGE, "--output %.160s is a picture: leave out --json",
+        return WEFT_FAIL(err, WEFT_USAGE, "--output %.160s is a picture; leave out --json",
                          path);
 
     struct wf_output sink;

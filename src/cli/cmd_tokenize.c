@@ -81,7 +81,7 @@ static enum weft_status check_settings(const struct tokenize_settings *s, size_t
                                        struct weft_error *err)
 {
     if (n_inputs == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "tokenize needs INPUT...: see weft tokenize --help");
+        return WEFT_FAIL(err, WEFT_USAGE, "tokenize needs INPUT...; see weft tokenize --help");
     if (s->out == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "tokenize needs --output OUT");
     if (s->train_bpe > 0 && s->tokenizer != NULL)

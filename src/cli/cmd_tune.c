@@ -193,7 +193,7 @@ static enum weft_status tune_order(const struct wf_tune_settings *s, struct weft
     WEFT_TRY(wf_plan_parse_costs(&plan, cost, memory, err));
     if (cost->fb.n != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "tune does not search for overlapped pairs: leave out FB");
+                         "tune does not search for overlapped pairs; leave out FB");
     if (s->ranks == 0 || s->micros == 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "tune needs --ranks P and --micros M, or --global-batch N with "
@@ -252,16 +252,16 @@ static enum weft_status fill_layout_problem(const struct wf_tune_settings *s,
         s->mem_limit != NULL || s->whole)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "--global-batch searches for micros, chunks, placement and "
-                         "schedule: leave out --micros, --chunks, --placement, --whole, --mem "
+                         "schedule; leave out --micros, --chunks, --placement, --whole, --mem "
                          "and --mem-limit");
     if (s->seconds != NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "--global-batch tries every layout: leave out --seconds");
+                         "--global-batch tries every layout; leave out --seconds");
     if (s->model != NULL) {
         WEFT_TRY(weft_model_find(s->model, model, err));
         if (by_hand)
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "--model determines the costs of items: leave out "
+                             "--model determines the costs of items; leave out "
                              "--layer-cost, --embedding-cost and --head-cost");
         if (s->layers != 0 && s->layers != model->layers)
             return WEFT_FAIL(err, WEFT_USAGE, "--layers %u, but %s has %u", s->layers, s->model,
@@ -330,12 +330,12 @@ static enum weft_status run_tune(int argc, char **argv, struct weft_error *err)
         return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
     WEFT_TRY(wf_option_number(s.seconds, "--seconds", 1e9, &seconds, err));
     if (s.seconds != NULL && seconds == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "--seconds: give more than 0");
+        return WEFT_FAIL(err, WEFT_USAGE, "--seconds is 0; give more than 0");
     if (s.seconds == NULL && s.iterations == 0)
         seconds = 10;
     if (s.global_batch != 0 || s.layers != 0 || s.model != NULL || s.cluster != NULL) {
         if (is_picture(&s, &picture))
-            return WEFT_FAIL(err, WEFT_USAGE, "layouts are a table: write .json or .txt");
+            return WEFT_FAIL(err, WEFT_USAGE, "layouts are a table; write .json or .txt");
         return tune_layout(&s, err);
     }
     struct weft_cost cost = {0};

@@ -45,12 +45,12 @@ enum weft_status wf_command_parse(const struct wf_command *command, int argc, ch
         st = WEFT_FAIL(err, WEFT_USAGE, "did you mean weft %s --schedule %s?", command->name,
                        operands[0]);
     else if (st == WEFT_OK && n > (expected != NULL))
-        st = WEFT_FAIL(err, WEFT_USAGE, "%s takes %s%s, not '%.40s': see weft %s --help",
+        st = WEFT_FAIL(err, WEFT_USAGE, "%s takes %s%s, not '%.40s'; see weft %s --help",
                        command->name, expected == NULL ? "options only" : "one ",
                        expected == NULL ? "" : expected, operands[expected != NULL],
                        command->name);
     else if (st == WEFT_OK && n == 0 && expected != NULL && expected[0] != '[')
-        st = WEFT_FAIL(err, WEFT_USAGE, "%s needs %s: see weft %s --help", command->name,
+        st = WEFT_FAIL(err, WEFT_USAGE, "%s needs %s; see weft %s --help", command->name,
                        expected, command->name);
     *operand = st == WEFT_OK && n > 0 ? operands[0] : NULL;
     free(operands);

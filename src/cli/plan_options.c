@@ -32,7 +32,7 @@ enum weft_status wf_plan_parse_costs(const struct wf_plan_settings *settings,
         return WEFT_FAIL(err, WEFT_USAGE, "give one of --cost-file, --cost and --cost-from");
     if (s->cost_file != NULL && (s->mem != NULL || s->mem_limit != NULL))
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "--cost-file also sets the memory: leave out --mem and --mem-limit");
+                         "--cost-file also sets the memory; leave out --mem and --mem-limit");
     if (s->cost != NULL && s->cost_from != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --cost or --cost-from, not both");
 
@@ -106,7 +106,7 @@ static enum weft_status check_model(const struct wf_plan_settings *s, bool item_
 {
     if (s->model != NULL && item_costs)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "--model determines the costs of items: leave out --layer-cost, "
+                         "--model determines the costs of items; leave out --layer-cost, "
                          "--embedding-cost and --head-cost");
     if (s->model == NULL && (s->rows != 0 || s->seq != 0))
         return WEFT_FAIL(err, WEFT_USAGE, "--rows and --seq need --model");

@@ -85,7 +85,7 @@ void wf_train_print_head(const struct wf_train_settings *s,
     if (s->train.reduction == WF_REDUCTION_FAST)
         printf("sums     fast: bits depend on the layout and the schedule\n");
     if (s->log.dir == NULL)
-        printf("run      nothing is kept: set log.dir to keep weights and metrics\n");
+        printf("run      nothing is kept; set log.dir to keep weights and metrics\n");
     else
         printf("run      %s\n", s->log.dir);
 }

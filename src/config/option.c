@@ -44,7 +44,7 @@ static enum weft_status parse_count(const struct wf_option *o, const char *value
         return WEFT_FAIL(err, WEFT_USAGE, "--%s: '%.40s' is not a whole number", o->name,
                          value);
     if (n == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "--%s is 0: give at least 1", o->name);
+        return WEFT_FAIL(err, WEFT_USAGE, "--%s is 0; give at least 1", o->name);
     if (n >= UINT32_MAX)
         return WEFT_FAIL(err, WEFT_USAGE, "--%s: %.40s is too large", o->name, value);
     *out = (uint32_t)n;

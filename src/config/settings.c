@@ -68,7 +68,7 @@ static enum weft_status fail_value(const struct wf_setting *row, const char *val
     wf_setting_add_range(row, &range);
     enum weft_status st = range.failed
                               ? WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory", where)
-                              : WEFT_FAIL(err, WEFT_USAGE, "%.160s: '%.40s' %s: give %.160s",
+                              : WEFT_FAIL(err, WEFT_USAGE, "%.160s: '%.40s' %s; give %.160s",
                                           where, wf_printable(value).at, what, range.at);
     wf_text_release(&range);
     return st;

@@ -31,7 +31,7 @@ static enum weft_status parse_number(const char **at, const char *what, double m
         strchr(" \t\n\v\f\r", **at) != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "%s: '%.20s' is not a number", what, *at);
     if (!isfinite(value) || value < min_value)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s: %.20s is out of range: give at least %g", what,
+        return WEFT_FAIL(err, WEFT_USAGE, "%s: %.20s is out of range; give at least %g", what,
                          *at, min_value);
     *at = end;
     *out = value;

@@ -87,7 +87,7 @@ run 0 plan -s 1f1b -p 4 -m 8 --lower --format csv -o lowered.csv
 run 0 check lowered.csv
 run 5 check lowered.csv --transport rendezvous
 run 2 check lowered.csv --lower-like pytorch
-err_has 'lowered.csv already contains messages: leave out --lower-like'
+err_has 'lowered.csv already contains messages; leave out --lower-like'
 run 2 check lowered.csv --lower-like weft
 sed '/^[0-9]/s/3RECV_F0/3RECV_F1/;t;s/3RECV_F1/3RECV_F0/' lowered.csv >swapped.csv
 run 5 check swapped.csv

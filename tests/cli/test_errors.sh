@@ -132,14 +132,14 @@ table <<'END'
 2 | unknown option --schedul: did you mean --schedule\? | weft plan --schedul 1f1b
 2 | no schedule is called 1f1c: did you mean 1f1b\? | weft plan -s 1f1c -p 2 -m 2
 2 | --ranks: 'two' is not a whole number | weft plan -s 1f1b -p two -m 2
-2 | --micros is 0: give at least 1 | weft plan -s 1f1b -p 2 -m 0
+2 | --micros is 0; give at least 1 | weft plan -s 1f1b -p 2 -m 0
 2 | --schedule is given twice | weft plan -s 1f1b -s gpipe -p 2 -m 2
 2 | chimera needs an even number of ranks \(got 1\); use 2$ | weft plan -s chimera -p 1 -m 2
 2 | chimera needs an even number of ranks \(got 3\); use 2 or 4 | weft plan -s chimera -p 3 -m 2
 2 | dualpipe-v on 1 rank needs at least 2 micros | weft plan -s dualpipe-v -p 1 -m 1
 2 | dualpipe on 4 ranks .* at least 8 \(got 2\); use 8 | weft plan -s dualpipe -p 4 -m 2
 2 | bitpipe on 4 ranks needs a multiple of 4 micros \(got 6\); use 8 | weft plan -s bitpipe -p 4 -m 6
-2 | 2 layers cannot fill 4 stages: use at most 2 | weft plan -s 1f1b -p 4 -m 4 --layers 2
+2 | 2 layers cannot fill 4 stages; use at most 2 | weft plan -s 1f1b -p 4 -m 4 --layers 2
 2 | --output plan.gif: .* one of \.csv \.json .*\.svg | weft plan -s 1f1b -p 2 -m 2 -o plan.gif
 2 | --output plan: .* one of \.csv | weft plan -s 1f1b -p 2 -m 2 -o plan
 8 | needs .* of memory, and this machine has | weft train --model.spec=d96 --data.train=model/tokens.bin --data.seq=16
@@ -157,7 +157,7 @@ table <<'END'
 3 | none\.trace: No such file | weft plan -s 1f1b -p 2 -m 2 --cost-from none.trace
 3 | done has no traces; .*log\.trace_steps | weft plan -s 1f1b -p 2 -m 2 --cost-from done
 2 | one\.csv has 1 rank \(2 given\): leave | weft plan -s ./one.csv -p 2
-2 | over its memory limit of 1: use | weft plan -s 1f1b -p 2 -m 2 --mem-limit 1
+2 | over its memory limit of 1; use | weft plan -s 1f1b -p 2 -m 2 --mem-limit 1
 
 # check
 2 | check needs FILE | weft check
@@ -224,14 +224,14 @@ table <<'END'
 2 | twice\.yaml:3:3: given twice: lr | weft train twice.yaml
 2 | syntax\.yaml:3:6: | weft train syntax.yaml
 2 | tab\.yaml:2:1: .*token | weft train tab.yaml
-2 | type\.yaml:2:10: train\.steps: 'many' is not a whole number: give 1 to | weft train type.yaml
+2 | type\.yaml:2:10: train\.steps: 'many' is not a whole number; give 1 to | weft train type.yaml
 2 | words\.yaml:1:1: expected sections with 'key: value' | weft train words.yaml
 2 | flat\.yaml:1:8: .*train | weft train flat.yaml
 2 | --optim\.lrr: unknown setting optim\.lrr: did you mean optim\.lr\? | weft train run.yaml --optim.lrr=1
-2 | --optim\.lr: 'fast' is not a number: give 0 to 100 | weft train run.yaml --optim.lr=fast
-2 | --optim\.beta1: '1' is out of range: give | weft train run.yaml --optim.beta1=1
-2 | --train\.precision: 'fp16' is not valid: give fp32, bf16 | weft train run.yaml --train.precision=fp16
-2 | --data\.shuffle: 'yes' is not valid: give true or false | weft train run.yaml --data.shuffle=yes
+2 | --optim\.lr: 'fast' is not a number; give 0 to 100 | weft train run.yaml --optim.lr=fast
+2 | --optim\.beta1: '1' is out of range; give | weft train run.yaml --optim.beta1=1
+2 | --train\.precision: 'fp16' is not valid; give fp32, bf16 | weft train run.yaml --train.precision=fp16
+2 | --data\.shuffle: 'yes' is not valid; give true or false | weft train run.yaml --data.shuffle=yes
 2 | --data\.batch needs a value | weft train run.yaml --data.batch
 2 | --train\.steps: 'x' is not a whole number | weft train run.yaml --train.steps=x --train.steps=1
 2 | no model is specified; set model\.dir | weft train
@@ -245,11 +245,11 @@ table <<'END'
 2 | data\.seq 65 is longer than the model's context of 64 | weft train run.yaml --data.seq=65
 2 | parallel\.micros 9 is greater than data\.batch \(8 sequences\); use | weft train run.yaml --parallel.micros=9 --log.dir=new/run
 2 | parallel\.dp 8 is greater than parallel\.micros \(4 micros per step\); use fewer | weft train run.yaml --parallel.dp=8
-2 | 4 layers cannot fill 5 stages: use at most 4 | weft train run.yaml --parallel.pp=5 --log.dir=new/run
+2 | 4 layers cannot fill 5 stages; use at most 4 | weft train run.yaml --parallel.pp=5 --log.dir=new/run
 2 | no schedule is called 1f1c: did you mean 1f1b\? | weft train run.yaml --parallel.schedule=1f1c --log.dir=new/run
 2 | zb-v has 2 chunks per rank \(got 3\) | weft train run.yaml --parallel.schedule=zb-v --parallel.pp=2 --parallel.chunks=3
 2 | schedule 1f1b has the placement linear; use auto | weft train run.yaml --parallel.placement=v --parallel.pp=2
-2 | 2 numbers for 1 stage \(ranks x chunks\): give one per stage | weft train run.yaml --parallel.partition=1,2
+2 | 2 numbers for 1 stage \(ranks x chunks\); give one per stage | weft train run.yaml --parallel.partition=1,2
 5 | none\.csv: No such file | weft train run.yaml --parallel.schedule=none.csv --log.dir=new/run
 2 | one\.csv has 1 rank, and parallel\.pp is 2; use the same number | weft train run.yaml --parallel.schedule=one.csv --parallel.pp=2
 5 | the schedule cannot run: .*0B0 waits for 1B0 .*weft check | weft train run.yaml --parallel.schedule=bad_deadlock.csv --parallel.pp=2 --parallel.micros=2 --log.dir=new/run
@@ -302,13 +302,13 @@ table <<'END'
 4 | text-dim/config\.json: .*n_embd | weft generate -m text-dim
 4 | small\.txt has [0-9]+ bytes; the header of an llm\.c model | weft generate -m small.txt
 2 | --tokens at '999': expected numbers from 0 to 127 | weft generate -m model --tokens 1,999
-2 | 128 tokens and no tokenizer: give the prompt as numbers | weft generate -m model --prompt hello
+2 | 128 tokens and no tokenizer; give the prompt as numbers | weft generate -m model --prompt hello
 2 | top-p 2 is out of range .expected more than 0, at most 1. | weft generate -m model --tokens 1 --top-p 2
 2 | --seed: 'x' is not a number | weft generate -m model --tokens 1 --seed x
 2 | the prompt has 70 tokens, but the model's context has only 64 | weft generate -m model --tokens $(seq -s, 1 70)
 
 # convert
-2 | convert needs IN and OUT, not 1 name: | weft convert model
+2 | convert needs IN and OUT, not 1 name; | weft convert model
 4 | none cannot be opened: No such file | weft convert none new
 4 | cut-weights/model\.safetensors: .*the file is truncated | weft convert cut-weights new
 2 | llama exists and is not empty; use another name | weft convert model llama

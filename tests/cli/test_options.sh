@@ -26,7 +26,7 @@ run 2 plan -s 1f1b -p 2 -m 2 extra
 err_has "not 'extra'"
 for option in ranks micros chunks group pipes layers; do
     run 2 plan -s 1f1b --$option 0
-    err_has "--$option is 0: give at least 1"
+    err_has "--$option is 0; give at least 1"
     run 2 plan -s 1f1b --$option=-1
     err_has "--$option: '-1' is not a whole number"
     run 2 plan -s 1f1b --$option 1.5

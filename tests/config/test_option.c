@@ -70,7 +70,7 @@ static struct option_case {
     {"no value", {"--ranks"}, {0}, {NULL}, "--ranks needs a value: --ranks P"},
     {"an empty count", {"--ranks="}, {0}, {NULL}, "--ranks: '' is not a whole number"},
     {"an empty text", {"--output="}, {0}, {NULL}, "--output is empty"},
-    {"zero", {"-p", "0"}, {0}, {NULL}, "--ranks is 0: give at least 1"},
+    {"zero", {"-p", "0"}, {0}, {NULL}, "--ranks is 0; give at least 1"},
     {"a negative number", {"-p", "-4"}, {0}, {NULL}, "--ranks: '-4' is not a whole number"},
     {"a sign", {"-p", "+4"}, {0}, {NULL}, "--ranks: '+4' is not a whole number"},
     {"a leading blank", {"-p", " 4"}, {0}, {NULL}, "--ranks: ' 4' is not a whole number"},

@@ -78,7 +78,7 @@ static struct keys_case {
      {NAN},
      {NAN},
      {NAN},
-     "x: -1 is out of range: give at least 0"},
+     "x: -1 is out of range; give at least 0"},
 };
 
 static void check_values(struct weft_values v, const double *want)

@@ -111,19 +111,19 @@ static struct error_case {
     uint32_t a, b;
     const char *want;
 } errors[] = {
-    {"even without layers", EVEN, 0, 4, "0 layers: give at least 1"},
-    {"even without stages", EVEN, 4, 0, "0 stages: give at least 1"},
-    {"even, too many layers", EVEN, (1 << 20) + 1, 1, "1048577 layers: give at most 1048576"},
-    {"even, too many stages", EVEN, 1, (1 << 24) + 1, "16777217 stages: give at most 16777216"},
+    {"even without layers", EVEN, 0, 4, "0 layers; give at least 1"},
+    {"even without stages", EVEN, 4, 0, "0 stages; give at least 1"},
+    {"even, too many layers", EVEN, (1 << 20) + 1, 1, "1048577 layers; give at most 1048576"},
+    {"even, too many stages", EVEN, 1, (1 << 24) + 1, "16777217 stages; give at most 16777216"},
     {"filled without layers", FILLED, 0, 4, "0 layers"},
     {"filled without stages", FILLED, 4, 0, "0 stages"},
     {"more stages than layers", FILLED, 12, 16,
-     "12 layers cannot fill 16 stages: use at most 12 stages (ranks x chunks) or an explicit "
+     "12 layers cannot fill 16 stages; use at most 12 stages (ranks x chunks) or an explicit "
      "layout"},
-    {"one layer", FILLED, 1, 2, "1 layer cannot fill 2 stages: use at most 1 stage (ranks"},
-    {"no micros", SPLIT, 5, 0, "0 micros: give at least 1"},
+    {"one layer", FILLED, 1, 2, "1 layer cannot fill 2 stages; use at most 1 stage (ranks"},
+    {"no micros", SPLIT, 5, 0, "0 micros; give at least 1"},
     {"no sequences and no micros", SPLIT, 0, 0, "0 micros"},
-    {"too few sequences", SPLIT, 3, 4, "3 sequences cannot fill 4 micros: use at most 3"},
+    {"too few sequences", SPLIT, 3, 4, "3 sequences cannot fill 4 micros; use at most 3"},
     {"one sequence", SPLIT, 1, 2, "1 sequence cannot fill 2 micros"},
 };
 /* clang-format on */

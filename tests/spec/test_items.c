@@ -117,9 +117,9 @@ static struct uniform_error {
     uint32_t n_layers;
     struct weft_item layer, head;
 } uniform_errors[] = {
-    {.name = "no layers", .want = "0 layers: give at least 1"},
+    {.name = "no layers", .want = "0 layers; give at least 1"},
     {.name = "too many layers",
-     .want = "1048577 layers: give at most 1048576",
+     .want = "1048577 layers; give at most 1048576",
      .n_layers = (1 << 20) + 1},
     {.name = "negative",
      .want = "item 1 (a layer) has times f=-1",
@@ -153,9 +153,9 @@ static struct micro_error {
     uint32_t rows, seq;
     struct weft_model model;
 } micro_errors[] = {
-    {"no rows", "0 rows: give at least 1 sequence",
+    {"no rows", "0 rows; give at least 1 sequence",
      0, 4, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},
-    {"no tokens", "seq is 0: give the tokens per sequence, 1 to 4",
+    {"no tokens", "seq is 0; give the tokens per sequence, 1 to 4",
      1, 0, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},
     {"too long", "seq 5 is longer than the model's ctx 4",
      1, 5, {WEFT_ARCH_GPT2, 1, 8, 2, 2, 32, 9, 4, true, USUAL}},

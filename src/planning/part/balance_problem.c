@@ -23,7 +23,7 @@ static enum weft_status sum_times(struct wf_problem *pr, const struct weft_items
     for (size_t k = 0; k < items->n; k++)
         total += item_time(&items->at[k]);
     if (!isfinite(total))
-        return WEFT_FAIL(err, WEFT_USAGE, "the times of all items overflow: use a larger unit");
+        return WEFT_FAIL(err, WEFT_USAGE, "the times of all items overflow; use a larger unit");
 
     double unit = total > 0 ? total / pr->n_stages : 1;
     double sum = 0; /* divided after summing, so that sums of whole numbers are exact */
@@ -122,13 +122,13 @@ static enum weft_status check_sizes(uint32_t n_layers, uint32_t n_stages,
     WEFT_TRY(wf_partition_check_sizes(n_layers, n_stages, err));
     if (n_layers + 2 < n_stages)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%u layer%s cannot fill the %u stages between the first and the last: "
+                         "%u layer%s cannot fill the %u stages between the first and the last; "
                          "use at most %u stages (ranks x chunks) or an explicit layout",
                          n_layers, wf_plural(n_layers), n_stages - 2, n_layers + 2);
     if (n_layers > WEFT_MAX_BALANCED_LAYERS)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "%u layers are too many for a balanced partition: give at most %d, or use "
+            "%u layers are too many for a balanced partition; give at most %d, or use "
             "an even one",
             n_layers, WEFT_MAX_BALANCED_LAYERS);
     return WEFT_OK;

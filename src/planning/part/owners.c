@@ -14,7 +14,7 @@ static enum weft_status check_placement(const struct weft_placement *p, uint32_t
                          p->n_stages, n_stages);
     if (p->n_ranks == 0 || p->n_pipes == 0)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "the placement has %u ranks and %u pipes: give at least 1", p->n_ranks,
+                         "the placement has %u ranks and %u pipes; give at least 1", p->n_ranks,
                          p->n_pipes);
     size_t n = (size_t)p->n_pipes * n_stages;
     for (size_t k = 0; k < n; k++)
@@ -30,7 +30,7 @@ static enum weft_status check_limits(const struct weft_rank_limits *rank_limits,
     size_t n = rank_limits->n_limits;
     if (n > 1 && n != n_ranks)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%zu memory limits for %u ranks: give 1, or one per rank", n, n_ranks);
+                         "%zu memory limits for %u ranks; give 1, or one per rank", n, n_ranks);
     return WEFT_OK;
 }
 

@@ -85,7 +85,7 @@ static enum weft_status check_counts(const struct pattern_reader *r, uint32_t n_
 {
     if (want_stages != 0 && n_stages != want_stages)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s: %u number%s for %u stage%s (ranks x chunks): give one per stage",
+                         "%s: %u number%s for %u stage%s (ranks x chunks); give one per stage",
                          r->what, n_stages, wf_plural(n_stages), want_stages,
                          wf_plural(want_stages));
     if (want_layers != 0 && n_layers > want_layers)
@@ -204,7 +204,7 @@ static enum weft_status read_repeat(struct pattern_reader *r, struct symbols *p,
     uint32_t times;
     WEFT_TRY(read_number(r, &times, err));
     if (times == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: repeated 0 times: give at least 1",
+        return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: repeated 0 times; give at least 1",
                          r->what, column);
 
     size_t n = p->n - begin, more;
@@ -229,10 +229,10 @@ static enum weft_status fail_unexpected(const struct pattern_reader *r, struct w
         return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: unmatched )", r->what, column);
     if (c == '*')
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s, column %zu: * must follow one item or group: write (t*2)*3",
+                         "%s, column %zu: * must follow one item or group; write (t*2)*3",
                          r->what, column);
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "%s, column %zu: unexpected %s: use E, t, L, |, parentheses and *n",
+                     "%s, column %zu: unexpected %s; use E, t, L, |, parentheses and *n",
                      r->what, column, quote(c, shown));
 }
 

@@ -48,7 +48,7 @@ enum weft_status weft_partition_verify(const struct weft_partition *p, uint32_t 
                                        struct weft_error *err)
 {
     if (p->n_stages == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "the partition has 0 stages: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "the partition has 0 stages; give at least 1");
     uint32_t next = 0;
     for (uint32_t s = 0; s < p->n_stages; s++) {
         WEFT_TRY(verify_stage(p, s, next, err));
@@ -64,14 +64,14 @@ enum weft_status wf_partition_check_sizes(uint32_t n_layers, uint32_t n_stages,
                                           struct weft_error *err)
 {
     if (n_layers == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "there are 0 layers: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "there are 0 layers; give at least 1");
     if (n_stages == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "there are 0 stages: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "there are 0 stages; give at least 1");
     if (n_layers > WEFT_MAX_LAYERS)
-        return WEFT_FAIL(err, WEFT_USAGE, "there are %u layers: give at most %d", n_layers,
+        return WEFT_FAIL(err, WEFT_USAGE, "there are %u layers; give at most %d", n_layers,
                          WEFT_MAX_LAYERS);
     if (n_stages > WEFT_MAX_STAGES)
-        return WEFT_FAIL(err, WEFT_USAGE, "there are %u stages: give at most %d", n_stages,
+        return WEFT_FAIL(err, WEFT_USAGE, "there are %u stages; give at most %d", n_stages,
                          WEFT_MAX_STAGES);
     return WEFT_OK;
 }
@@ -82,7 +82,7 @@ enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stage
     WEFT_TRY(wf_partition_check_sizes(n_layers, n_stages, err));
     if (n_stages > n_layers)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "%u layer%s cannot fill %u stages: use at most %u stage%s (ranks x "
+                         "%u layer%s cannot fill %u stages; use at most %u stage%s (ranks x "
                          "chunks) or an explicit layout",
                          n_layers, wf_plural(n_layers), n_stages, n_layers,
                          wf_plural(n_layers));
@@ -154,7 +154,7 @@ enum weft_status weft_partition_init_counts(struct weft_partition *p, const uint
         sum += counts[s];
         if (sum > WEFT_MAX_LAYERS)
             st = WEFT_FAIL(err, WEFT_USAGE,
-                           "the layers up to stage %u are %llu: give at most %d", s,
+                           "the layers up to stage %u are %llu; give at most %d", s,
                            (unsigned long long)sum, WEFT_MAX_LAYERS);
         else
             ends[s] = (uint32_t)sum;
@@ -169,11 +169,11 @@ enum weft_status weft_split_ranges(size_t n_items, size_t n_parts, size_t *bound
                                    struct weft_error *err)
 {
     if (n_parts == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "0 micros: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "0 micros; give at least 1");
     if (n_items < n_parts)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "%zu sequence%s cannot fill %zu micros: use at most %zu, or a larger batch",
+            "%zu sequence%s cannot fill %zu micros; use at most %zu, or a larger batch",
             n_items, wf_plural(n_items), n_parts, n_items);
     bounds[0] = 0;
     for (size_t k = 0; k < n_parts; k++)

@@ -166,7 +166,7 @@ static enum weft_status try_all(struct wf_comparison *c, const struct wf_compari
                 WEFT_TRY(try_schedule(c, in, &all[i], (uint32_t)chunks.at[k], err));
     }
     return c->n > 0 ? WEFT_OK
-                    : WEFT_FAIL(err, WEFT_USAGE, "no schedule fits the memory limit: raise it");
+                    : WEFT_FAIL(err, WEFT_USAGE, "no schedule fits the memory limit; raise it");
 }
 
 /* Returns true if `a` is at least as good as `b` in everything and better in something. */

@@ -82,7 +82,7 @@ static enum weft_status check_memory(const struct wf_plan *p, struct weft_error 
         if (!weft_memory_fits(p->metrics.peak_mem[r], limit))
             return WEFT_FAIL(
                 err, WEFT_USAGE,
-                "%s: rank %u peaks at %.10g, over its memory limit of %.10g: use a "
+                "%s: rank %u peaks at %.10g, over its memory limit of %.10g; use a "
                 "schedule that searches (zb-auto, zb-v-auto), or v-half, v-min",
                 weft_schedule_name(p->schedule), r, p->metrics.peak_mem[r], limit);
     }
@@ -231,7 +231,7 @@ static enum weft_status count_bytes(struct build *b, struct weft_error *err)
             return WEFT_FAIL(
                 err, WEFT_USAGE,
                 "rank %u holds %zu bytes in the order found, over its limit of %zu "
-                "bytes: raise it, or use a schedule that does not search",
+                "bytes; raise it, or use a schedule that does not search",
                 r, p->bytes.total[r], limit);
     }
     return WEFT_OK;

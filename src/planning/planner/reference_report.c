@@ -25,8 +25,8 @@ static enum weft_status read_bool(struct text_piece value, const char *key, bool
                                   struct weft_error *err)
 {
     if (!is_word(value, "0") && !is_word(value, "1"))
-        return WEFT_FAIL(err, WEFT_USAGE, "cache: %s=%.*s: give 0 or 1", key, (int)value.len,
-                         value.at);
+        return WEFT_FAIL(err, WEFT_USAGE, "cache: invalid value %s=%.*s; give 0 or 1", key,
+                         (int)value.len, value.at);
     *out = value.at[0] == '1';
     return WEFT_OK;
 }
@@ -41,7 +41,7 @@ static enum weft_status read_policy(struct text_piece value, enum weft_cache_pol
             return WEFT_OK;
         }
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "cache: policy=%.*s: give disabled or resident_block_summaries",
+                     "cache: unknown policy=%.*s; give disabled or resident_block_summaries",
                      (int)value.len, value.at);
 }
 
@@ -52,7 +52,8 @@ static enum weft_status read_count(struct text_piece value, size_t *out, struct 
     errno = 0;
     unsigned long long n = digits ? strtoull(value.at, &end, 10) : 0;
     if (!digits || errno != 0 || n > SIZE_MAX)
-        return WEFT_FAIL(err, WEFT_USAGE, "cache: inflight=%.*s: give a whole number",
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "cache: invalid value inflight=%.*s; give a whole number",
                          (int)value.len, value.at);
     *out = (size_t)n;
     return WEFT_OK;
@@ -68,7 +69,7 @@ static enum weft_status read_pair(struct text_piece key, struct text_piece value
         k++;
     if (k == WEFT_LEN(keys))
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "cache: no key \"%.*s\": use enabled, policy, reuse and inflight",
+                         "cache: unknown key \"%.*s\"; use enabled, policy, reuse and inflight",
                          (int)key.len, key.at);
     if ((*seen & 1U << k) != 0)
         return WEFT_FAIL(err, WEFT_USAGE, "cache: %s is given twice", keys[k]);

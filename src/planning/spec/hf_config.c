@@ -59,10 +59,10 @@ static enum weft_status read_size(const struct config *c, const char *key, const
     if (v == NULL)
         return WEFT_OK;
     if (!json_is_integer(v))
-        return FAIL_KEY(c, key, "is %s: give an integer", type_name(v));
+        return FAIL_KEY(c, key, "is %s; give an integer", type_name(v));
     json_int_t n = json_integer_value(v);
     if (n < 0 || n > (json_int_t)UINT32_MAX)
-        return FAIL_KEY(c, key, "is %" JSON_INTEGER_FORMAT ": give 0 to %" PRIu32, n,
+        return FAIL_KEY(c, key, "is %" JSON_INTEGER_FORMAT "; give 0 to %" PRIu32, n,
                         UINT32_MAX);
     *out = (uint32_t)n;
     return WEFT_OK;
@@ -75,7 +75,7 @@ static enum weft_status get_size(const struct config *c, const char *key, const 
     const json_t *v = json_object_get(c->at, key);
     const json_t *other = alias != NULL ? json_object_get(c->at, alias) : NULL;
     if (v != NULL && other != NULL && !json_equal(v, other))
-        return FAIL_KEY(c, key, "and %s are names of the same number but differ: remove one",
+        return FAIL_KEY(c, key, "and %s are names of the same number but differ; remove one",
                         alias);
     return v != NULL ? read_size(c, key, v, out) : read_size(c, alias, other, out);
 }
@@ -86,10 +86,10 @@ static enum weft_status read_number(const struct config *c, const char *key, con
     if (v == NULL)
         return WEFT_OK;
     if (!json_is_number(v))
-        return FAIL_KEY(c, key, "is %s: give a number", type_name(v));
+        return FAIL_KEY(c, key, "is %s; give a number", type_name(v));
     double n = json_number_value(v);
     if (!(isfinite(n) && n > 0))
-        return FAIL_KEY(c, key, "is %g: give a number greater than 0", n);
+        return FAIL_KEY(c, key, "is %g; give a number greater than 0", n);
     *out = n;
     return WEFT_OK;
 }
@@ -112,7 +112,7 @@ static enum weft_status get_bool(const struct config *c, const char *key, bool *
     if (v == NULL)
         return WEFT_OK;
     if (!json_is_boolean(v))
-        return FAIL_KEY(c, key, "is %s: give true or false", type_name(v));
+        return FAIL_KEY(c, key, "is %s; give true or false", type_name(v));
     *out = json_is_true(v);
     return WEFT_OK;
 }
@@ -123,7 +123,7 @@ static enum weft_status read_string(const struct config *c, const char *key, con
     if (v == NULL)
         return WEFT_OK;
     if (!json_is_string(v))
-        return FAIL_KEY(c, key, "is %s: give a string", type_name(v));
+        return FAIL_KEY(c, key, "is %s; give a string", type_name(v));
     *out = json_string_value(v);
     return WEFT_OK;
 }
@@ -162,7 +162,7 @@ static enum weft_status get_eps(const struct config *c, const char *key, float *
     double eps = *out;
     WEFT_TRY(get_number(c, key, &eps));
     if (eps > FLT_MAX || (float)eps <= 0)
-        return FAIL_KEY(c, key, "is %g: give a value in the range of fp32", eps);
+        return FAIL_KEY(c, key, "is %g; give a value in the range of fp32", eps);
     *out = (float)eps;
     return WEFT_OK;
 }
@@ -196,7 +196,7 @@ static enum weft_status parse_gpt2(const struct config *c, struct weft_model *m)
 
     const json_t *inner = get_or_null(c, "n_inner");
     if (inner == NULL && m->dim > UINT32_MAX / 4)
-        return FAIL_KEY(c, "n_embd", "is %" PRIu32 ": give at most %" PRIu32, m->dim,
+        return FAIL_KEY(c, "n_embd", "is %" PRIu32 "; give at most %" PRIu32, m->dim,
                         UINT32_MAX / 4);
     m->ffn = 4 * m->dim;
     return read_size(c, "n_inner", inner, &m->ffn);
@@ -218,7 +218,7 @@ static enum weft_status parse_rope(const struct config *c, const char *kind,
     WEFT_TRY(get_number(c, "rope_theta", &rope->theta));
 
     if (kind == NULL)
-        return FAIL_KEY(c, "rope_type", "is missing: give %s", "default, linear or llama3");
+        return FAIL_KEY(c, "rope_type", "is missing; give %s", "default, linear or llama3");
     if (strcmp(kind, "default") == 0)
         return WEFT_OK;
     if (strcmp(kind, "linear") == 0) {
@@ -256,7 +256,7 @@ static enum weft_status get_rope(const struct config *c, const char *key, const 
     if (v == NULL)
         return WEFT_OK;
     if (!json_is_object(v))
-        return FAIL_KEY(c, key, "is %s: give an object or null", type_name(v));
+        return FAIL_KEY(c, key, "is %s; give an object or null", type_name(v));
     struct config inside = {c->path, v, part, c->err};
     return parse_rope(&inside, kind, rope);
 }
@@ -274,7 +274,7 @@ static enum weft_status parse_ropes(const struct config *c, struct weft_rope *ou
     bool has_theta = json_object_get(c->at, "rope_theta") != NULL;
     if (has_new &&
         ((has_old && !rope_equal(&old, &new)) || (has_theta && old.theta != new.theta)))
-        return FAIL_KEY(c, "rope_parameters", "contradicts %s: remove one",
+        return FAIL_KEY(c, "rope_parameters", "contradicts %s; remove one",
                         has_old ? "rope_scaling and rope_theta" : "rope_theta");
     *out = has_new ? new : old;
     return WEFT_OK;
@@ -330,7 +330,7 @@ static enum weft_status parse_model(const struct config *c, struct weft_model *m
     const char *type = NULL;
     WEFT_TRY(get_string(c, "model_type", &type));
     if (type == NULL)
-        return FAIL_KEY(c, "model_type", "is missing: give %s", "gpt2 or llama");
+        return FAIL_KEY(c, "model_type", "is missing; give %s", "gpt2 or llama");
     if (get_or_null(c, "quantization_config") != NULL)
         return FAIL_KEY(c, "quantization_config", "is set: weft reads %s",
                         "weights of type F32, BF16 and F16; use the model before it was "

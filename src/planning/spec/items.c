@@ -25,16 +25,16 @@ static bool is_time(double t)
 enum weft_status weft_items_check(const struct weft_items *items, struct weft_error *err)
 {
     if (items->n < 3)
-        return WEFT_FAIL(err, WEFT_USAGE, "there are 0 layers: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "there are 0 layers; give at least 1");
     if (items->n - 2 > WEFT_MAX_LAYERS)
-        return WEFT_FAIL(err, WEFT_USAGE, "there are %zu layers: give at most %d", items->n - 2,
+        return WEFT_FAIL(err, WEFT_USAGE, "there are %zu layers; give at most %d", items->n - 2,
                          WEFT_MAX_LAYERS);
     for (size_t i = 0; i < items->n; i++) {
         const struct weft_item *a = &items->at[i];
         if (!is_time(a->f) || !is_time(a->i) || !is_time(a->w))
             return WEFT_FAIL(
                 err, WEFT_USAGE,
-                "item %zu (%s) has times f=%g i=%g w=%g: give finite times, at least 0", i,
+                "item %zu (%s) has times f=%g i=%g w=%g; give finite times, at least 0", i,
                 item_name(items, i), a->f, a->i, a->w);
     }
     if (items->shared_bytes > items->at[0].state_bytes ||
@@ -106,13 +106,13 @@ static enum weft_status check_micro(const struct weft_model *m, uint32_t rows, u
                                     struct weft_error *err)
 {
     if (rows == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "a micro-batch has 0 rows: give at least 1 sequence");
+        return WEFT_FAIL(err, WEFT_USAGE, "a micro-batch has 0 rows; give at least 1 sequence");
     if (seq == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "seq is 0: give the tokens per sequence, 1 to %u",
+        return WEFT_FAIL(err, WEFT_USAGE, "seq is 0; give the tokens per sequence, 1 to %u",
                          m->ctx);
     if (seq > m->ctx)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "seq %u is longer than the model's ctx %u: give at most %u", seq,
+                         "seq %u is longer than the model's ctx %u; give at most %u", seq,
                          m->ctx, m->ctx);
     return WEFT_OK;
 }

@@ -119,7 +119,7 @@ enum weft_status weft_model_find(const char *name, struct weft_model *out,
                          near);
     return WEFT_FAIL(
         err, WEFT_USAGE,
-        "unknown model '%.40s': give the name of a preset, or dN for a GPT-2 of N layers, N from "
+        "unknown model '%.40s'; give the name of a preset, or dN for a GPT-2 of N layers, N from "
         "1 to %d",
         name, MAX_D);
 }
@@ -141,17 +141,17 @@ static enum weft_status check_sizes(const struct weft_model *m, struct weft_erro
     };
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
         if (sizes[i].value == 0)
-            return WEFT_FAIL(err, WEFT_USAGE, "the model's %s is 0: %s", sizes[i].name,
+            return WEFT_FAIL(err, WEFT_USAGE, "the model's %s is 0; %s", sizes[i].name,
                              sizes[i].advice);
 
     if (m->arch != WEFT_ARCH_GPT2 && m->arch != WEFT_ARCH_LLAMA)
-        return WEFT_FAIL(err, WEFT_USAGE, "the model's arch is unknown: give gpt2 or llama");
+        return WEFT_FAIL(err, WEFT_USAGE, "the model's arch is unknown; give gpt2 or llama");
     if (m->layers > WEFT_MAX_LAYERS)
-        return WEFT_FAIL(err, WEFT_USAGE, "the model has %u layers: give at most %d", m->layers,
+        return WEFT_FAIL(err, WEFT_USAGE, "the model has %u layers; give at most %d", m->layers,
                          WEFT_MAX_LAYERS);
     if (m->residual_block_layers > m->layers)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "residual_block_layers %u is more than the model's %u layers: give at "
+                         "residual_block_layers %u is more than the model's %u layers; give at "
                          "most %u, or 0 for plain residuals",
                          m->residual_block_layers, m->layers, m->layers);
     return WEFT_OK;
@@ -175,7 +175,7 @@ static enum weft_status check_heads(const struct weft_model *m, struct weft_erro
             m->heads, m->kv_heads);
     if (m->arch == WEFT_ARCH_LLAMA && m->dim / m->heads % 2 != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
-                         "heads of %u elements (dim %u, heads %u) cannot be rotated: give an "
+                         "heads of %u elements (dim %u, heads %u) cannot be rotated; give an "
                          "even size",
                          m->dim / m->heads, m->dim, m->heads);
     return WEFT_OK;
@@ -186,7 +186,7 @@ static enum weft_status check_positive(const char *name, double value, struct we
     if (isfinite(value) && value > 0)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "the model's %s is %g: give a finite number greater than 0", name, value);
+                     "the model's %s is %g; give a finite number greater than 0", name, value);
 }
 
 static enum weft_status check_rope(const struct weft_rope *r, struct weft_error *err)
@@ -204,16 +204,16 @@ static enum weft_status check_rope(const struct weft_rope *r, struct weft_error 
         if (r->low >= r->high)
             return WEFT_FAIL(err, WEFT_USAGE,
                              "the model's rope low frequency factor %g is not less than the "
-                             "high one, %g: give a lower one",
+                             "high one, %g; give a lower one",
                              r->low, r->high);
         if (r->ctx == 0)
             return WEFT_FAIL(err, WEFT_USAGE,
-                             "the model's rope ctx is 0: give the maximum sequence length "
+                             "the model's rope ctx is 0; give the maximum sequence length "
                              "before the context was extended");
         return WEFT_OK;
     }
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "the model's rope is unknown: give plain, linear or llama3");
+                     "the model's rope is unknown; give plain, linear or llama3");
 }
 
 enum weft_status weft_model_check(const struct weft_model *m, struct weft_error *err)

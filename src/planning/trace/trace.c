@@ -38,7 +38,7 @@ enum weft_status weft_trace_init(struct weft_trace *out, const char *name, uint3
             n_stages, n_micros);
     if (!isfinite(unit_seconds) || unit_seconds < 0)
         return WEFT_FAIL(err, WEFT_DATA,
-                         "the unit of a trace is %g seconds: give a finite number, at least 0",
+                         "the unit of a trace is %g seconds; give a finite number, at least 0",
                          unit_seconds);
 
     t.unit_seconds = unit_seconds;
@@ -113,7 +113,7 @@ static enum weft_status check_event(const struct weft_trace *t,
     if (!isfinite(e->start) || e->start < 0 || !isfinite(e->length) || e->length < 0 ||
         !isfinite(e->start + e->length))
         return WEFT_FAIL(err, WEFT_DATA,
-                         "%s starts at %g and takes %g: give finite times, at least 0", name,
+                         "%s starts at %g and takes %g; give finite times, at least 0", name,
                          e->start, e->length);
     if (e->peer != WEFT_NO_RANK && e->peer >= t->n_ranks)
         return WEFT_FAIL(err, WEFT_DATA, "%s: peer %u is out of range (%u ranks)", name,
@@ -164,7 +164,7 @@ enum weft_status weft_trace_add_memory(struct weft_trace *t,
                          t->n_ranks);
     if (!isfinite(sample->time) || sample->time < 0 || !isfinite(sample->amount))
         return WEFT_FAIL(err, WEFT_DATA,
-                         "memory %g at time %g: give finite numbers and a time of at least 0",
+                         "memory %g at time %g; give finite numbers and a time of at least 0",
                          sample->amount, sample->time);
     if (!grow(&at, &t->cap_memory, t->n_memory, sizeof *t->memory))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu samples", t->n_memory);

@@ -24,7 +24,7 @@ enum weft_status weft_residual_blocks(const struct weft_partition *p, uint32_t l
                                       uint32_t **out, uint32_t *n, struct weft_error *err)
 {
     if (layers_per_block == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "0 layers per residual block: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "0 layers per residual block; give at least 1");
     if (p->n_stages == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "the partition has no stages");
 
@@ -157,7 +157,7 @@ static enum weft_status check(const struct weft_placement *p, const uint32_t *fi
     if (p->n_ranks == 0 || p->n_stages == 0 || p->n_pipes == 0)
         return WEFT_FAIL(
             err, WEFT_USAGE,
-            "the placement has %u ranks, %u stages and %u pipes: give at least 1 each",
+            "the placement has %u ranks, %u stages and %u pipes; give at least 1 each",
             p->n_ranks, p->n_stages, p->n_pipes);
     for (size_t i = 0; i < (size_t)p->n_pipes * p->n_stages; i++)
         if (p->rank_of[i] >= p->n_ranks)

@@ -529,7 +529,7 @@ static enum weft_status check(const struct weft_layout_problem *p, struct weft_e
             return WEFT_FAIL(err, WEFT_USAGE,
                              "a cost is %g (expected a finite number of at least 0)", costs[i]);
     if (p->global_batch == 0)
-        return WEFT_FAIL(err, WEFT_USAGE, "the global batch is 0: give at least 1");
+        return WEFT_FAIL(err, WEFT_USAGE, "the global batch is 0; give at least 1");
     if (p->model == NULL && p->layers == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "give a model or its number of layers");
     if (p->cluster == NULL && p->ranks == 0)
