@@ -55,8 +55,10 @@ void wf_print_overview(FILE *out, struct wf_command_list commands)
 
 void wf_print_help(FILE *out, const struct wf_command *c)
 {
-    fprintf(out, "usage: weft %s [OPTIONS]%s%s\n\n%s\n", c->name, c->operands ? " " : "",
+    fprintf(out, "usage: weft %s [OPTIONS]%s%s\n\n%s", c->name, c->operands ? " " : "",
             c->operands ? c->operands : "", c->text);
+    if (c->options.n == 0 || c->options.at[0].type != WF_OPTION_HEADING)
+        fputc('\n', out); /* a heading starts with an empty line */
     for (size_t i = 0; i < c->options.n; i++)
         print_option(out, &c->options.at[i]);
     print_settings(out, wf_command_settings(c));

@@ -63,7 +63,8 @@ static void man_option(FILE *out, const struct wf_option *o)
     }
     fputc('\n', out);
     put_roff(out, o->help);
-    fputs(".\n", out);
+    size_t len = strlen(o->help);
+    fputs(len > 0 && o->help[len - 1] == '.' ? "\n" : ".\n", out);
 }
 
 static void man_settings(FILE *out, struct wf_setting_list list)
