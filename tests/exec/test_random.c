@@ -10,14 +10,14 @@
 #include <cmocka.h>
 
 #include "base/error.h"
+#include "deep.h"
 #include "table.h"
 #include "tracer.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { N_CASES = 400 };
-#else
-enum { N_CASES = 2000 };
-#endif
+static size_t case_count(void)
+{
+    return test_is_deep() ? 2000 : 400;
+}
 
 struct tally {
     size_t n, rejected, lowered, pytorch, two_way, paired, blocks, copying;
@@ -106,8 +106,9 @@ static void check_random(void **state)
 {
     static struct tracer_batch batch;
     struct tally tally = {0};
+    const size_t n_cases = case_count();
     (void)state;
-    for (uint64_t i = 0; i < N_CASES; i++)
+    for (uint64_t i = 0; i < n_cases; i++)
         add_case(&batch, i, &tally);
     tracer_batch_finish(&batch);
     print_message(
@@ -115,13 +116,13 @@ static void check_random(void **state)
         "%zu, with pairs %zu, with blocks %zu, copying %zu\n",
         tally.n, tally.lowered, tally.pytorch, tally.rejected, tally.two_way, tally.paired,
         tally.blocks, tally.copying);
-    assert_int_equal(batch.n_run, N_CASES);
-    assert_true(tally.lowered > N_CASES / 4);
-    assert_true(tally.pytorch > N_CASES / 8);
-    assert_true(tally.two_way > N_CASES / 8);
-    assert_true(tally.paired > N_CASES / 4);
-    assert_true(tally.blocks > N_CASES / 5);
-    assert_true(tally.copying > N_CASES / 3);
+    assert_int_equal(batch.n_run, n_cases);
+    assert_true(tally.lowered > n_cases / 4);
+    assert_true(tally.pytorch > n_cases / 8);
+    assert_true(tally.two_way > n_cases / 8);
+    assert_true(tally.paired > n_cases / 4);
+    assert_true(tally.blocks > n_cases / 5);
+    assert_true(tally.copying > n_cases / 3);
 }
 
 int main(void)
