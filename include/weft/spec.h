@@ -118,8 +118,8 @@ struct weft_item {
 struct weft_items {
     size_t n;             /* layers + 2 */
     struct weft_item *at; /* owned: the embedding, the layers in order, the head */
-    /* Part of state_bytes of both the embedding and the head: a tied weight.  A rank with both
-     * stores it once. */
+    /* The bytes of a tied weight, which state_bytes includes for both the embedding and the
+     * head. A rank that has both items stores the weight once. */
     size_t shared_bytes;
 };
 

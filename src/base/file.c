@@ -78,7 +78,8 @@ enum weft_status wf_file_read(const char *path, size_t limit, char **out, size_t
     }
     bytes = malloc((size_t)size + 1);
     if (bytes == NULL) {
-        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: %llu bytes", path, (unsigned long long)size);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for %llu bytes", path,
+                       (unsigned long long)size);
         goto done;
     }
 
@@ -167,7 +168,7 @@ enum weft_status wf_dir_sync_parent(const char *path, struct weft_error *err)
         return wf_dir_sync(".", err);
     char *dir = strndup(path, slash == path ? 1 : (size_t)(slash - path));
     if (dir == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of a directory");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a directory");
     enum weft_status st = wf_dir_sync(dir, err);
     free(dir);
     return st;
@@ -188,7 +189,8 @@ enum weft_status wf_dir_make_temporary(const char *path, char **out, struct weft
     for (int i = 0; i < TEMPORARY_ATTEMPTS; i++) {
         char *tmp = temporary_path(path, i);
         if (tmp == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "the path of a temporary directory");
+            return WEFT_FAIL(err, WEFT_NOMEM,
+                             "no memory for the path of a temporary directory");
         if (mkdir(tmp, 0777) == 0) {
             *out = tmp;
             return WEFT_OK;
@@ -233,7 +235,7 @@ static enum weft_status open_temporary(struct wf_atomic_file *f, struct weft_err
     for (int i = 0; i < TEMPORARY_ATTEMPTS; i++) {
         f->tmp = temporary_path(f->path, i);
         if (f->tmp == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "the path of a temporary file");
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a temporary file");
         f->fd = open(f->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (f->fd >= 0)
             return WEFT_OK;
@@ -253,7 +255,7 @@ enum weft_status wf_atomic_file_open(struct wf_atomic_file *f, const char *path,
     f->buffer = malloc(BUFFER_BYTES);
     enum weft_status st;
     if (f->path == NULL || f->buffer == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a buffer to write it", path);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for a buffer to write it", path);
     else
         st = open_temporary(f, err);
     if (st != WEFT_OK)

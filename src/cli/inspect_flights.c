@@ -63,7 +63,7 @@ static void print_rank(const struct wf_flights *f, size_t i, FILE *out)
     print_place(r, wf_flights_last_ns(f, i), out);
 }
 
-/* Prints the ranks that may have been lost instead. */
+/* Prints the other ranks that may be the lost one: their last heartbeats are almost as old. */
 static void print_unsure(const struct wf_flights *f, FILE *out)
 {
     size_t n = 0;

@@ -30,8 +30,8 @@
 
 enum {
     WF_PANEL = 48,
-    /* Tokens per contribution to a weight's gradient.  A longer micro-batch adds several
-     * contributions. */
+    /* The maximum number of tokens in one contribution to a weight's gradient.  A longer
+     * micro-batch adds several contributions. */
     WF_WGRAD_TOKENS = 1024,
 };
 

@@ -41,7 +41,7 @@ VEC_INLINE void pair_clear(__m512 acc[WF_STRIP][PAIR_NV])
             acc[r][j] = _mm512_setzero_ps();
 }
 
-/* The sums of a tile, stored between the registers and their destination. */
+/* A buffer for the sums of a tile, between the registers and the destination. */
 typedef float pair_tile[WF_STRIP][WF_PANEL];
 
 VEC_INLINE void pair_save(pair_tile out, __m512 acc[WF_STRIP][PAIR_NV])

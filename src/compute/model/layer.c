@@ -16,8 +16,8 @@ static struct wf_param *param(const struct pass *p, uint32_t layer, enum wf_role
     return wf_tstage_layer_param(p->t, layer, role);
 }
 
-/* Return the factor from a layer's input to its output, and that of the gradient.  Llama's
- * weights are stored as (out, in), GPT-2's as (in, out). */
+/* Return the packed weight for the forward product and for the product that computes the input
+ * gradient.  Weights are stored as (out, in) in Llama and as (in, out) in GPT-2. */
 static const struct wf_packed *forward_factor(const struct pass *p, const struct wf_param *w)
 {
     return p->t->llama ? &w->transposed : &w->direct;

@@ -200,7 +200,7 @@ struct wf_mat wf_embedding_output(const struct pass *p);
 
 /* -- sizes and layout (stage_layout.c) ------------------------------------------------------ */
 
-/* Returns WEFT_USAGE or WEFT_NOMEM if no stage can have this spec. */
+/* Returns WEFT_USAGE if the spec is invalid, WEFT_NOMEM if its sizes overflow. */
 enum weft_status wf_tstage_check_spec(const struct wf_tstage_spec *s, struct weft_error *err);
 /* Derives the sizes of t from t->spec. */
 void wf_tstage_set_sizes(struct wf_tstage *t);

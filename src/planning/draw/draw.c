@@ -122,7 +122,8 @@ enum weft_status weft_draw(FILE *out, enum weft_draw_format format,
         return write_svg(out, traces, n, options, err);
     case WEFT_DRAW_FORMAT_PNG:
     case WEFT_DRAW_FORMAT_PDF:
-        return WEFT_FAIL(err, WEFT_USAGE, "PNG and PDF are written by weft_render()");
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "weft_draw() cannot write PNG or PDF; use weft_render()");
     case WEFT_DRAW_FORMAT_CHROME:
         return wf_write_chrome(out, traces, n, options, err);
     case WEFT_DRAW_FORMAT_HTML:

@@ -181,7 +181,7 @@ static void put_half(const struct wf_panel *p, struct wf_cell c,
         put_label(p, &c, a, out);
 }
 
-/* Draws one event from x to x1; `whole` if no part of it is hidden. */
+/* Draws one event from x to x1.  `whole` is true if no part of the event is hidden. */
 static void put_cell(const struct wf_panel *p, const struct weft_trace_event *e, double x,
                      double x1, double y, double h, bool whole, struct wf_picture *out)
 {

@@ -23,8 +23,9 @@
 #define WF_BALANCE_TOL 1e-9
 #define WF_BALANCE_SQUARES_TOL 1e-12
 
-/* The cost of an empty stage relative to the sum of squares.  It breaks ties: it is larger than the
- * tolerance of the squares and smaller than a significant difference. */
+/* The cost of an empty stage, as a fraction of the sum of squares.  It only breaks ties: it
+ * is larger than WF_BALANCE_SQUARES_TOL, but too small to outweigh a real difference in
+ * time. */
 #define WF_BALANCE_EMPTY_TOL 1e-11
 
 #define WF_UNREACHABLE UINT32_MAX

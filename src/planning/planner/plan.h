@@ -25,14 +25,14 @@ enum wf_plan_lowering {
 /* What to plan.  Everything is borrowed during the call. */
 struct wf_plan_input {
     const char *schedule; /* a generator's name, a file's path, or "-" for standard input */
-    /* Sizes for a generator, which must agree with those of a file; cost and memory may be NULL;
-     * idle_hints is not used. */
+    /* The sizes for a generator.  If the schedule is a file, they must match its sizes.
+     * cost and memory may be NULL.  idle_hints is not used. */
     struct weft_gen_params params;
     bool stage_costs; /* params.cost was measured or given, and is not a default */
 
     /* The items of the model: those of a named model, or uniform layers. */
     const char *model;  /* may be NULL */
-    uint32_t rows, seq; /* of a named model: 0 is 1 row and the model's context */
+    uint32_t rows, seq; /* for a named model; 0: 1 row, the model's context length */
     uint32_t layers;    /* 0: the model's, the partition's, or one per stage */
     bool item_costs;    /* the items below determine the costs of the stages */
     struct weft_item layer, embedding, head;

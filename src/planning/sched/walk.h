@@ -21,7 +21,7 @@
 #include "planning/sched/deps.h"
 
 enum wf_walk_mode {
-    WF_WALK_MODE_COMPUTE,  /* messages in the lists are skipped: data arrives without them */
+    WF_WALK_MODE_COMPUTE,  /* skips sends and receives; data arrives without them */
     WF_WALK_MODE_MESSAGES, /* sends and receives are executed, over channels of a given depth */
 };
 

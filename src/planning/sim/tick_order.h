@@ -34,7 +34,7 @@ enum { WF_TICK_GROUP = 8 }; /* ranks that are examined together */
 
 struct wf_tick_slot {
     uint32_t own, dep;  /* counters of its own event and of the one it depends on */
-    uint32_t groups[2]; /* of the ranks that may continue after it */
+    uint32_t groups[2]; /* the groups of the ranks that this event may unblock */
 };
 
 struct wf_tick_row {

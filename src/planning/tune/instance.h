@@ -43,13 +43,14 @@ struct wf_instance {
     uint32_t *rank_rows;  /* owned: (n_rows), ascending on each rank */
     uint32_t *rank_ops;   /* owned: (ranks) */
 
-    /* Consequences of memory alone: the number of I and W of the same chain that must be done before
-     * the action starts. */
+    /* The number of I and of W of the same chain that must end before the action starts,
+     * because of the memory limit alone. */
     uint32_t *need_i, *need_w; /* owned: (n_ops) */
 
-    /* For all rows of a rank (local x, local y): the number of actions of y that must run before
-     * x's k-th, and after it, at index need_first[rank] + (x * rows + y) * need_n[rank] + k.  NULL
-     * if the tables would be too large. */
+    /* For each pair (x, y) of a rank's rows: the number of actions of y that must run before
+     * the k-th action of x, and the number that must run after it.  x and y are local
+     * indices.  The index of an entry is need_first[rank] + (x * rows + y) * need_n[rank] +
+     * k.  NULL if the tables would be too large. */
     uint32_t *need_before, *need_after; /* owned: (n_needs) */
     size_t *need_first, n_needs;        /* owned: (ranks); size of each table */
     uint32_t *need_n;                   /* owned: (ranks) */

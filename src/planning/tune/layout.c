@@ -149,7 +149,7 @@ drop:
     return st;
 }
 
-/* Cuts the model, evenly or balanced; WEFT_USAGE if no such partition fits. */
+/* Partitions the model, evenly or balanced.  Returns WEFT_USAGE if no such partition fits. */
 static enum weft_status cut(const struct layout_search *c, const struct weft_schedule *s,
                             uint32_t stages, struct weft_partition *out, struct weft_error *err)
 {

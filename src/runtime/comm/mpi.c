@@ -63,7 +63,8 @@ static bool load_near_program(const char *launcher, void **out, char *why)
     return false;
 }
 
-/* Searches near libweft.so, for other programs that use it. */
+/* Searches near libweft.so.  This finds the module for programs that are installed
+ * elsewhere. */
 static bool load_near_library(const char *launcher, void **out, char *why)
 {
     static const char own_symbol = 0;

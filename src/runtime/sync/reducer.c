@@ -404,7 +404,8 @@ enum weft_status weft_sync_leave(struct weft_sync *s, struct weft_error *err)
     return make_progress(s, s->comm->activity.step, err);
 }
 
-/* Aborts the other ranks if this rank ends without its pushes: otherwise they would wait. */
+/* Aborts the other ranks if this rank ends before it has pushed all registered gradients.
+ * Otherwise they would wait for these gradients. */
 static enum weft_status check_unpushed(struct weft_sync *s, struct weft_error *err)
 {
     const struct sync_step *k = s->steps;

@@ -142,7 +142,7 @@ struct weft_sync {
     struct sync_pool pool;
     int64_t *scratch;         /* from the pool: (SYNC_TILE) */
     struct weft_error broken; /* status other than WEFT_OK: ends all ranks */
-    struct weft_error misuse; /* the first misuse, sent to other ranks if this rank gives up */
+    struct weft_error misuse; /* the first misuse; sent to the others if this rank aborts */
     struct weft_sync_counts counts;
 };
 

@@ -96,7 +96,7 @@ static enum weft_status read_config(struct wf_hf *hf, struct weft_error *err)
     char *path = wf_path_join(hf->dir, "config.json"), *text = NULL;
     size_t len;
     if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of config.json");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of config.json");
     enum weft_status st = wf_file_read(path, MAX_CONFIG_BYTES, &text, &len, err);
     if (st != WEFT_OK && access(path, F_OK) != 0)
         wf_error_wrap(err, "", "; expected a model directory");
@@ -111,7 +111,7 @@ static enum weft_status open_file(struct wf_hf *hf, const char *name, struct wef
 {
     char *path = wf_path_join(hf->dir, name);
     if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", name);
     enum weft_status st = wf_safetensors_open(path, &hf->files[hf->n_files], err);
     hf->n_files += st == WEFT_OK;
     free(path);
@@ -140,7 +140,8 @@ static enum weft_status list_files(const char *path, json_t *map, const char ***
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: weight_map is empty or not an object", path);
     const char **all = calloc(size, sizeof *all);
     if (all == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu names", path, size);
+        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for a list of %zu names", path,
+                         size);
     const char *name;
     json_t *value;
     json_object_foreach(map, name, value)
@@ -226,7 +227,7 @@ static enum weft_status open_mapped(struct wf_hf *hf, const char *path, json_t *
         st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: weight_map has %zu files (maximum %d)", path, n,
                        MAX_SHARDS);
     else if ((hf->files = calloc(n, sizeof *hf->files)) == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu files", path, n);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for a list of %zu files", path, n);
     for (size_t i = 0; i < n && st == WEFT_OK; i++)
         st = open_file(hf, names[i], err);
     for (size_t i = 0; i < n && st == WEFT_OK; i++)
@@ -258,7 +259,7 @@ static enum weft_status open_weights(struct wf_hf *hf, struct weft_error *err)
     if (wf_dir_contains(hf->dir, single_file)) {
         hf->files = calloc(1, sizeof *hf->files);
         if (hf->files == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "a list of files");
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of files");
         return open_file(hf, single_file, err);
     }
     if (!wf_dir_contains(hf->dir, index_file))
@@ -269,7 +270,7 @@ static enum weft_status open_weights(struct wf_hf *hf, struct weft_error *err)
                              : "");
     char *path = wf_path_join(hf->dir, index_file);
     if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", index_file);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", index_file);
     enum weft_status st = open_index(hf, path, err);
     free(path);
     return st;
@@ -287,7 +288,7 @@ static enum weft_status add_tensors(struct wf_hf *hf, const struct wf_safetensor
             continue;
         *to = (struct tensor_ref){canonical_name(&hf->model, t->name), file, t};
         if (to->name == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "the name of a tensor");
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the name of a tensor");
         hf->n_tensors++;
     }
     return WEFT_OK;
@@ -300,7 +301,8 @@ static enum weft_status list_tensors(struct wf_hf *hf, struct weft_error *err)
         n += wf_safetensors_count(hf->files[i]);
     hf->tensors = calloc(n + 1, sizeof *hf->tensors);
     if (hf->tensors == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu tensors", hf->dir, n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for a list of %zu tensors",
+                         hf->dir, n);
     for (size_t i = 0; i < hf->n_files; i++)
         WEFT_TRY(add_tensors(hf, hf->files[i], err));
 
@@ -326,7 +328,7 @@ enum weft_status wf_hf_open(const char *dir, struct wf_hf **out, struct weft_err
     struct wf_hf *hf = calloc(1, sizeof *hf);
     if (hf == NULL || (hf->dir = strdup(dir)) == NULL) {
         free(hf);
-        return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", dir);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a handle for %.160s", dir);
     }
     enum weft_status st = read_config(hf, err);
     if (st == WEFT_OK)
@@ -462,7 +464,7 @@ enum weft_status wf_hf_check_names(const struct wf_hf *hf, const char *const *na
 {
     const char **sorted = calloc(n + 1, sizeof *sorted);
     if (sorted == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu names", n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu names", n);
     if (n > 0)
         memcpy(sorted, names, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, compare_strings);

@@ -54,13 +54,13 @@ static enum weft_status copy_entries(struct wf_hf_writer *w, const struct wf_hf_
     w->entries = calloc(n + 1, sizeof *w->entries);
     w->shards = calloc(n + 1, sizeof *w->shards);
     if (w->entries == NULL || w->shards == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu tensors", n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu tensors", n);
     for (; w->n_entries < n; w->n_entries++) {
         const struct wf_hf_tensor *t = &tensors[w->n_entries];
         struct wf_safetensors_entry *e = &w->entries[w->n_entries];
         *e = (struct wf_safetensors_entry){strdup(t->name), type, t->n_dims, {0}};
         if (e->name == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "the name of a tensor");
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the name of a tensor");
         memcpy(e->shape, t->shape, sizeof e->shape);
     }
     return WEFT_OK;
@@ -96,10 +96,10 @@ static enum weft_status write_text(const struct wf_hf_writer *w, const char *nam
                                    const struct wf_text *text, struct weft_error *err)
 {
     if (text->failed)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the text of %s", name);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the text of %s", name);
     char *path = wf_path_join(w->tmp, name);
     if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", name);
     enum weft_status st = wf_file_write(path, text->at, text->len, err);
     free(path);
     return st;
@@ -161,7 +161,7 @@ static enum weft_status copy_pairs(struct wf_hf_writer *w,
 {
     w->pairs = calloc(options->n_pairs + 1, sizeof *w->pairs);
     if (w->pairs == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "metadata");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the metadata");
     for (; w->n_pairs < options->n_pairs; w->n_pairs++) {
         struct wf_safetensors_pair *to = &w->pairs[w->n_pairs];
         to->key = strdup(options->pairs[w->n_pairs].key);
@@ -169,7 +169,7 @@ static enum weft_status copy_pairs(struct wf_hf_writer *w,
         if (to->key == NULL || to->value == NULL) {
             free((char *)to->key);
             free((char *)to->value);
-            return WEFT_FAIL(err, WEFT_NOMEM, "metadata");
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the metadata");
         }
     }
     return WEFT_OK;
@@ -182,7 +182,7 @@ static enum weft_status open_shard(struct wf_hf_writer *w, struct weft_error *er
     name_shard(w, w->current, name);
     char *path = wf_path_join(w->tmp, name);
     if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", name);
     enum weft_status st = wf_safetensors_writer_new(path, w->entries + s->first, s->n, w->pairs,
                                                     w->n_pairs, &w->file, err);
     w->n_missing = s->n_elements;
@@ -211,7 +211,7 @@ static enum weft_status start(struct wf_hf_writer *w, const char *dir,
 {
     w->dir = wf_path_trim(dir);
     if (w->dir == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of a directory");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a directory");
     WEFT_TRY(copy_entries(w, tensors, n, options->type, err));
     WEFT_TRY(copy_pairs(w, options, err));
     WEFT_TRY(wf_safetensors_check_unique(w->entries, n, err));
@@ -231,7 +231,7 @@ enum weft_status wf_hf_writer_new(const char *dir, const struct weft_model *mode
 {
     struct wf_hf_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a handle to write %.160s", dir);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a handle to write %.160s", dir);
     enum weft_status st = start(w, dir, model, tensors, n, options, err);
     if (st == WEFT_OK)
         *out = w;
@@ -262,7 +262,7 @@ enum weft_status wf_hf_writer_copy(struct wf_hf_writer *w, const char *name, con
                          "%.160s: %s is one file too many or added too late", w->dir, name);
     char *path = wf_path_join(w->tmp, name);
     if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of %s", name);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", name);
     w->copied[w->n_copied++] = name;
     enum weft_status st = wf_file_copy(from, path, err);
     free(path);

@@ -164,11 +164,12 @@ enum weft_status wf_llmc_open(const char *path, struct wf_llmc **out, struct wef
 {
     struct wf_llmc *f = calloc(1, sizeof *f);
     if (f == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", path);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a handle for %.160s", path);
     f->fd = -1;
     f->path = strdup(path);
-    enum weft_status st =
-        f->path == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "the path of a file") : open_file(f, err);
+    enum weft_status st = f->path == NULL
+                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a file")
+                              : open_file(f, err);
     if (st == WEFT_OK)
         *out = f;
     else

@@ -170,7 +170,8 @@ static enum weft_status load_header(struct wf_safetensors *s, struct weft_error 
     s->data_start = LENGTH_BYTES + n;
     char *text = malloc((size_t)n);
     if (text == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a header of %" PRIu64 " bytes", s->path, n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for a header of %" PRIu64 " bytes",
+                         s->path, n);
     enum weft_status st = read_bytes(s, LENGTH_BYTES, text, (size_t)n, err);
     if (st == WEFT_OK)
         st = parse_header(s, text, (size_t)n, err);
@@ -348,7 +349,8 @@ static enum weft_status list_tensors(struct wf_safetensors *s, struct weft_error
     s->tensors = calloc(n + 1, sizeof *s->tensors);
     s->by_name = calloc(n + 1, sizeof *s->by_name);
     if (s->tensors == NULL || s->by_name == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a list of %zu tensors", s->path, n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for a list of %zu tensors",
+                         s->path, n);
     const char *name;
     json_t *info;
     json_object_foreach(s->header, name, info) if (info != s->metadata)
@@ -397,7 +399,7 @@ enum weft_status wf_safetensors_open(const char *path, struct wf_safetensors **o
 {
     struct wf_safetensors *s = new_file(path);
     if (s == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", path);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a handle for %.160s", path);
     enum weft_status st = wf_file_open(path, &s->fd, &s->size, err);
     if (st != WEFT_OK) {
         wf_safetensors_free(s);
@@ -411,7 +413,7 @@ enum weft_status wf_safetensors_open_bytes(const void *bytes, size_t len, const 
 {
     struct wf_safetensors *s = new_file(source);
     if (s == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a handle for %.160s", source);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a handle for %.160s", source);
     s->bytes = bytes;
     s->size = len;
     return load(s, out, err);

@@ -103,7 +103,7 @@ static enum weft_status add_entry(struct wf_text *text, const struct wf_safetens
                          e->name);
     wf_text_addc(text, ',');
     if (!add_string(text, e->name))
-        return WEFT_FAIL(err, WEFT_NOMEM, "the header of a safetensors file");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the header of a safetensors file");
     wf_text_addf(text, ":{\"dtype\":\"%s\",\"shape\":[",
                  e->type == WF_DTYPE_F32 ? "F32" : "BF16");
     for (uint32_t i = 0; i < e->n_dims; i++)
@@ -122,7 +122,7 @@ enum weft_status wf_safetensors_check_unique(const struct wf_safetensors_entry *
 {
     const char **names = calloc(n + 1, sizeof *names);
     if (names == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu names", n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu names", n);
     for (size_t i = 0; i < n; i++)
         names[i] = entries[i].name;
     qsort(names, n, sizeof *names, compare_names);
@@ -152,7 +152,7 @@ enum weft_status wf_safetensors_header(struct wf_text *text,
     while ((text->len + LENGTH_BYTES) % ALIGNMENT != 0 && !text->failed)
         wf_text_addc(text, ' ');
     if (text->failed)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the header of a safetensors file");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the header of a safetensors file");
     if (text->len > WF_SAFETENSORS_MAX_HEADER)
         return WEFT_FAIL(err, WEFT_CKPT, "the header has %zu bytes (maximum %d)", text->len,
                          WF_SAFETENSORS_MAX_HEADER);
@@ -189,13 +189,13 @@ static enum weft_status copy_entries(struct wf_safetensors_writer *w,
 {
     w->entries = calloc(n + 1, sizeof *w->entries);
     if (w->entries == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu tensors", n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu tensors", n);
     for (; w->n_entries < n; w->n_entries++) {
         struct wf_safetensors_entry *e = &w->entries[w->n_entries];
         *e = entries[w->n_entries];
         e->name = strdup(e->name);
         if (e->name == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "the name of a tensor");
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the name of a tensor");
     }
     start_entry(w);
     return WEFT_OK;
@@ -211,7 +211,7 @@ enum weft_status wf_safetensors_writer_new(const char *path,
     struct wf_text text = {0};
     struct wf_safetensors_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a handle to write %.160s", path);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a handle to write %.160s", path);
     w->file.fd = -1;
     enum weft_status st = wf_safetensors_header(&text, entries, n_entries, pairs, n_pairs, err);
     if (st == WEFT_OK)

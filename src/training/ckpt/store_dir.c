@@ -133,7 +133,8 @@ enum weft_status wf_store_list(const char *root, int root_fd, uint64_t **steps, 
                 cap = cap == 0 ? 16 : 2 * cap;
                 uint64_t *larger = realloc(found, cap * sizeof *found);
                 if (larger == NULL) {
-                    st = WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu checkpoints", cap);
+                    st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu checkpoints",
+                                   cap);
                     break;
                 }
                 found = larger;
@@ -194,7 +195,7 @@ enum weft_status wf_store_remove_dir(const char *root, int root_fd, const char *
     char *path = wf_path_join(root, name);
     enum weft_status st = WEFT_OK;
     if (path == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "the path of a directory");
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a directory");
     /* Without its manifest the directory is not a checkpoint, even after a crash. */
     else if (unlinkat(fd, STORE_MANIFEST_FILE, 0) != 0 && errno != ENOENT)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be removed: %s", path, strerror(errno));

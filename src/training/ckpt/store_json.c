@@ -102,7 +102,7 @@ enum weft_status wf_manifest_print(const struct wf_manifest *m, struct wf_text *
         wf_text_adds(text, hash_suffix);
     }
     if (text->failed)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the text of a manifest");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the text of a manifest");
     if (text->len > STORE_MAX_MANIFEST)
         return WEFT_FAIL(err, WEFT_CKPT, "the manifest has %zu bytes (maximum %d)", text->len,
                          STORE_MAX_MANIFEST);
@@ -305,7 +305,8 @@ enum weft_status wf_manifest_parse(const char *bytes, size_t len, const char *so
     json_error_t why;
     json_t *top = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &why);
     if (top == NULL && json_error_code(&why) == json_error_out_of_memory)
-        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a manifest of %zu bytes", source, len);
+        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for a manifest of %zu bytes",
+                         source, len);
     if (top == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: line %d: it is not valid JSON: %s", source,
                          why.line, wf_printable(why.text).at);

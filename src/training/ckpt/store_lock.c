@@ -84,7 +84,7 @@ enum weft_status wf_store_lock(const char *dir, struct wf_store_lock **out,
     if (path == NULL || lock == NULL) {
         free(path);
         free(lock);
-        return WEFT_FAIL(err, WEFT_NOMEM, "a lock");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a lock");
     }
 
     /* The file outlives the lock: only the holder of the lock may remove it. */

@@ -35,7 +35,7 @@ enum weft_status wf_manifest_new(uint64_t step, const char *run, const char *con
     if (m == NULL || m->run == NULL || m->config == NULL || m->model == NULL ||
         m->index == NULL) {
         wf_manifest_free(m);
-        return WEFT_FAIL(err, WEFT_NOMEM, "the manifest of a checkpoint");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the manifest of a checkpoint");
     }
     *out = m;
     return WEFT_OK;
@@ -69,7 +69,7 @@ static enum weft_status grow(void **at, size_t n, size_t *cap, size_t size,
     if (wf_size_mul(new_cap, size, &bytes))
         larger = realloc(*at, bytes);
     if (larger == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a manifest with %zu entries", new_cap);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a manifest with %zu entries", new_cap);
     *at = larger;
     *cap = new_cap;
     return WEFT_OK;
@@ -143,7 +143,7 @@ enum weft_status wf_manifest_add_param(struct wf_manifest *m, const char *name, 
     if (p.info.name == NULL ||
         json_object_set_new(m->index, name, json_integer((json_int_t)m->n_params)) != 0) {
         free((char *)p.info.name);
-        return WEFT_FAIL(err, WEFT_NOMEM, "the name of a parameter");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the name of a parameter");
     }
     *slot = m->n_params;
     m->params[m->n_params++] = p;
@@ -260,7 +260,7 @@ static enum weft_status check_file_names(const struct wf_manifest *m, const char
 {
     const struct wf_manifest_file **files = calloc(m->n_files + 1, sizeof *files);
     if (files == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu files", m->n_files);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu files", m->n_files);
     for (size_t i = 0; i < m->n_files; i++)
         files[i] = &m->files[i];
     qsort(files, m->n_files, sizeof *files, compare_files);
@@ -312,7 +312,7 @@ static enum weft_status check_files(const struct wf_manifest *m, const char *sou
         n += m->params[i].n_pieces;
     struct extent *extents = calloc(n + 1, sizeof *extents);
     if (extents == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu pieces", n);
     for (size_t i = 0; i < m->n_params; i++)
         for (size_t j = 0; j < m->params[i].n_pieces; j++) {
             const struct wf_manifest_piece *p = &m->params[i].pieces[j];

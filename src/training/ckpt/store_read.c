@@ -81,8 +81,8 @@ static enum weft_status read_manifest(struct wf_ckpt *s, struct weft_error *err)
     if (size > STORE_MAX_MANIFEST)
         st = WEFT_FAIL(err, WEFT_CKPT, "%.160s: its manifest is too long", s->path);
     else if (path == NULL || bytes == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: a manifest of %" PRIu64 " bytes", s->path,
-                       size);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for a manifest of %" PRIu64 " bytes",
+                       s->path, size);
     else
         st = wf_file_read_at(fd, path, 0, bytes, (size_t)size, err);
     close(fd);
@@ -106,7 +106,7 @@ static enum weft_status hash_range(const struct wf_ckpt *s, int fd, const char *
     char *path = wf_path_join(s->path, name);
     enum weft_status st = WEFT_OK;
     if (hasher == NULL || block == NULL || path == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "a buffer to read %.160s", s->path);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a buffer to read %.160s", s->path);
     else
         wf_xxh3_hasher_reset(hasher);
 
@@ -168,7 +168,7 @@ static enum weft_status check_unknown_files(const struct wf_ckpt *s, struct weft
             known = NULL;
         }
     if (known == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu files", s->m->n_files);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu files", s->m->n_files);
 
     int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -243,7 +243,7 @@ static enum weft_status list_piece_refs(struct wf_ckpt *s, struct weft_error *er
         n += s->m->params[i].n_pieces;
     s->piece_refs = calloc(n, sizeof *s->piece_refs);
     if (s->piece_refs == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", n);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu pieces", n);
     for (size_t i = 0; i < s->m->n_params; i++)
         for (size_t j = 0; j < s->m->params[i].n_pieces; j++) {
             const struct wf_manifest_piece *p = &s->m->params[i].pieces[j];
@@ -254,8 +254,8 @@ static enum weft_status list_piece_refs(struct wf_ckpt *s, struct weft_error *er
     return WEFT_OK;
 }
 
-/* Verifies the pieces of one file.  *first is the index of the first piece_ref that can belong to
- * it; sets it to the first one after the file. */
+/* Verifies the pieces of one file.  Starts at piece_refs[*first] and sets *first to the
+ * index after the last piece of the file. */
 static enum weft_status verify_file(const struct wf_ckpt *s, size_t file, size_t *first,
                                     bool from_disk, struct weft_error *err)
 {
@@ -323,7 +323,7 @@ static enum weft_status read_piece(struct wf_ckpt *s, const struct wf_manifest_p
     char *path = wf_path_join(s->path, s->m->files[p->file].name);
     struct wf_xxh3_hasher *hasher = hash_out ? wf_xxh3_hasher_new() : NULL;
     if (st == WEFT_OK && (path == NULL || (hash_out && hasher == NULL)))
-        st = WEFT_FAIL(err, WEFT_NOMEM, "a hash");
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a hash");
     if (hasher != NULL)
         wf_xxh3_hasher_reset(hasher);
 
@@ -392,7 +392,7 @@ void wf_ckpt_free(struct wf_ckpt *s)
     free(s);
 }
 
-/* Opens a checkpoint.  Owns the descriptor and the path, also on error. */
+/* Opens a checkpoint.  Takes ownership of fd and path, even if it fails. */
 static enum weft_status open_owned_fd(int fd, char *path, const char *name,
                                       struct wf_ckpt **out, struct weft_error *err)
 {
@@ -401,7 +401,7 @@ static enum weft_status open_owned_fd(int fd, char *path, const char *name,
         free(s);
         free(path);
         close(fd);
-        return WEFT_FAIL(err, WEFT_NOMEM, "a handle to read a checkpoint");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a handle to read a checkpoint");
     }
     s->fd = fd;
     s->path = path;
@@ -439,7 +439,7 @@ enum weft_status wf_ckpt_open(const char *path, bool verify, struct wf_ckpt **ou
 {
     char *trimmed = wf_path_trim(path);
     if (trimmed == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of a checkpoint");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a checkpoint");
     int fd = open(trimmed, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         free(trimmed);

@@ -77,7 +77,7 @@ static enum weft_status open_temporary(struct wf_store_writer *w, struct weft_er
     size_t n = strlen(w->root) + strlen(name) + strlen(w->name) + 3;
     w->path = malloc(n);
     if (w->path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of a file");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a file");
     snprintf(w->path, n, "%s/%s/%s", w->root, name, w->name);
     return WEFT_OK;
 }
@@ -89,7 +89,7 @@ enum weft_status wf_store_writer_new(const char *root, uint64_t step, const char
     WEFT_TRY(check_names(step, run, rank, err));
     struct wf_store_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a handle to write a checkpoint");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a handle to write a checkpoint");
 
     w->dir_fd = -1;
     w->rank = rank;
@@ -98,7 +98,7 @@ enum weft_status wf_store_writer_new(const char *root, uint64_t step, const char
 
     enum weft_status st = WEFT_OK;
     if (w->root == NULL)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "the path of a directory");
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a directory");
     if (st == WEFT_OK)
         st = wf_manifest_new(step, run, "", "", &w->m, err);
     if (st == WEFT_OK)
@@ -135,7 +135,7 @@ static enum weft_status grow_pending(struct wf_store_writer *w, struct weft_erro
     size_t cap = w->pending_cap == 0 ? 64 : 2 * w->pending_cap;
     struct pending *larger = realloc(w->pending, cap * sizeof *larger);
     if (larger == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", cap);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu pieces", cap);
     w->pending = larger;
     w->pending_cap = cap;
     return WEFT_OK;
@@ -189,7 +189,8 @@ static enum weft_status list_entries(const struct wf_store_writer *w,
                                                    .n_dims = 1,
                                                    .shape = {piece_of(w, i)->n}};
         if (entries[i].name == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "the names of %zu pieces", w->n_pending);
+            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of %zu pieces",
+                             w->n_pending);
     }
     return WEFT_OK;
 }
@@ -206,7 +207,7 @@ static enum weft_status make_header(const struct wf_store_writer *w, struct wf_t
 
     struct wf_safetensors_entry *entries = calloc(w->n_pending + 1, sizeof *entries);
     if (entries == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a list of %zu pieces", w->n_pending);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of %zu pieces", w->n_pending);
 
     struct wf_text json = {0};
     enum weft_status st = list_entries(w, entries, err);
@@ -217,7 +218,7 @@ static enum weft_status make_header(const struct wf_store_writer *w, struct wf_t
     if (st == WEFT_OK)
         wf_text_add(text, json.at, json.len);
     if (st == WEFT_OK && text->failed)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "the header of %.160s", w->path);
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the header of %.160s", w->path);
 
     wf_text_release(&json);
     for (size_t i = 0; i < w->n_pending; i++)
@@ -252,7 +253,7 @@ static enum weft_status write_pieces(struct wf_store_writer *w, int fd, uint64_t
 {
     struct wf_xxh3_hasher *hasher = wf_xxh3_hasher_new();
     if (hasher == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "a hash");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a hash");
     enum weft_status st = WEFT_OK;
     uint64_t written = header_bytes;
     for (size_t i = 0; i < w->n_pending && st == WEFT_OK; i++) {

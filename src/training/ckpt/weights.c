@@ -51,7 +51,7 @@ static enum weft_status read_special_tokens(struct wf_weights *w, const char *di
     char *path = wf_path_join(dir, "config.json"), *text = NULL;
     size_t len = 0;
     if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of a config.json");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a config.json");
     enum weft_status st = wf_file_read(path, CONFIG_BYTES, &text, &len, err);
     free(path);
     if (st != WEFT_OK)

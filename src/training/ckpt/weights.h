@@ -34,8 +34,8 @@ struct wf_weights_info {
     int64_t bos, eos; /* tokens that begin and end a document; negative: unknown */
 };
 
-/* Opens weights.  Returns WEFT_CKPT if the path is none of these or is damaged.  Free them with
- * wf_weights_free().  Local. */
+/* Opens weights.  Returns WEFT_CKPT if the path is not a supported source or is damaged.
+ * The caller frees *out with wf_weights_free().  Local. */
 enum weft_status wf_weights_open(const char *path, struct wf_weights **out,
                                  struct weft_error *err);
 void wf_weights_free(struct wf_weights *w); /* NULL is allowed */

@@ -99,7 +99,7 @@ static enum weft_status add_pattern(struct wf_paths *paths, const char *pattern,
                          "%.240s: no such file or folder; expected token shards", pattern);
     if (failed != 0)
         return WEFT_FAIL(err, failed == GLOB_NOSPACE ? WEFT_NOMEM : WEFT_DATA,
-                         "%.240s: cannot list its matches", pattern);
+                         "%.240s: cannot list the files that match this pattern", pattern);
     enum weft_status st = WEFT_OK;
     for (size_t i = 0; st == WEFT_OK && i < found.gl_pathc; i++)
         st = add_path(paths, NULL, found.gl_pathv[i], err);

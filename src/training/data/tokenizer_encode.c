@@ -23,7 +23,7 @@ struct word_key {
 
 struct word_slot {
     struct word_key key;     /* all zeros: free, because no word is empty */
-    uint32_t tokens[TOKENS]; /* the upper bits of the first one are their number */
+    uint32_t tokens[TOKENS]; /* tokens[0] >> COUNT_SHIFT is their number */
 };
 
 _Static_assert(sizeof(struct word_slot) == 64, "a slot is a cache line");

@@ -195,7 +195,7 @@ enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char 
 {
     char *path = wf_path_join(dir, "tokenizer.json");
     if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "the path of tokenizer.json");
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of tokenizer.json");
     enum weft_status st = wf_tokenizer_save_as(t, path, err);
     free(path);
     return st;

@@ -55,7 +55,7 @@ enum weft_status wf_model_inspect(struct wf_model_info *v, const char *dir,
     WEFT_TRY(wf_hf_open(dir, &v->hf, err));
     const struct weft_model *model = wf_hf_model(v->hf);
     enum weft_status st = WEFT_OK;
-    /* Checked before a list of the length that config.json gives is allocated. */
+    /* The layer count of config.json is checked before list_tensors() allocates by it. */
     if (model->layers > wf_hf_count(v->hf))
         st = WEFT_FAIL(err, WEFT_CKPT,
                        "%.200s: config.json has %u layers, but there are only %zu tensors", dir,

@@ -11,7 +11,7 @@ static enum weft_status make_stage(const struct wf_weights *w,
                                    struct weft_error *err)
 {
     const struct weft_model *model = &wf_weights_info(w)->model;
-    /* There is no backward pass: recomputation and fast sums minimize memory. */
+    /* Recomputation and fast sums save memory.  They cost no time without a backward pass. */
     struct wf_tstage_spec spec = {
         .model = *model,
         .item1 = model->layers + 2,

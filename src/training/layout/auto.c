@@ -375,7 +375,8 @@ static enum weft_status try_threads(struct layout_enumeration *x, struct wf_auto
     return WEFT_OK;
 }
 
-/* Returns true for numbers of ranks to try: with many cores only those that divide them. */
+/* Returns true if the search tries this number of ranks.  With many cores it tries only
+ * divisors of the number of cores, and multiples of the given pp or dp. */
 static bool is_rank_count(const struct layout_enumeration *x, uint64_t ranks)
 {
     const struct wf_train_settings *s = x->settings;

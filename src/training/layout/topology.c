@@ -127,7 +127,7 @@ static enum weft_status make_stages(struct wf_topology *l, const struct wf_train
     struct weft_items items = {0};
     l->n_stages = weft_schedule_placement(l->schedules[0])->n_stages;
     WEFT_TRY(weft_items_init_model(&items, &l->model, (uint32_t)l->max_rows, l->seq, err));
-    /* The head's backward runs in its forward pass. */
+    /* The head computes its gradients in the forward pass, so its cost is all forward. */
     struct weft_item *head = &items.at[items.n - 1];
     head->f += head->i + head->w;
     head->i = head->w = 0;

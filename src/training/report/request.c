@@ -18,7 +18,7 @@ static bool is_local_host(const char *host, uint16_t port)
     return false;
 }
 
-/* Returns true for requests of the page itself and for addresses typed by a person. */
+/* Returns true if the page itself sent the request, or if a user typed the address. */
 static bool is_same_origin(const char *site)
 {
     return site == NULL || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;

@@ -160,7 +160,7 @@ static void find_difference(const struct fingerprint *fingerprints, uint32_t n,
             }
 }
 
-/* Sends the settings of the other rank to rank 0, which names the differing key. */
+/* Sends the settings of rank d->rank to rank 0, which finds the key that differs. */
 static enum weft_status exchange_settings(struct weft_comm *comm, const char *text,
                                           size_t other_bytes, struct difference *d,
                                           struct weft_error *err)

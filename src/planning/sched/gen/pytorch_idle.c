@@ -72,7 +72,7 @@ static bool space_column(struct spacer *sp, bool *more)
         sp->pc[r] += !wait;
     }
 
-    /* The forwards of this column count from the next column on. */
+    /* Other stages can use the forwards of this column from the next column on. */
     for (uint32_t r = 0; r < n_ranks; r++) {
         if (sp->n_row[r] == 0)
             continue;

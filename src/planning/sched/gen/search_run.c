@@ -9,8 +9,9 @@
 
 enum { MAX_KNOBS = 6 };
 
-/* The number of orders to try, and of visits of actions when improving: about 60 ms for 8 ranks and
- * 24 micros.  Large plans get fewer of both; below MIN_STEPS, improving is skipped. */
+/* Limits of the search: the number of orders that it tries, and the number of actions that
+ * it visits to improve them.  8 ranks and 24 micros take about 60 ms.  For large plans both
+ * numbers are smaller.  Below MIN_STEPS the search does not improve the orders. */
 enum {
     MIN_TRIES = 24,
     MAX_TRIES = 240,
