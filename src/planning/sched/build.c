@@ -1,4 +1,5 @@
-/* The builder of schedules: one array of actions, with a range of slots for every rank. */
+/* The schedule builder.  All actions are stored in one array, in which every rank has a range
+ * of slots. */
 #include "planning/sched/build.h"
 
 #include <stdlib.h>
@@ -14,8 +15,9 @@ struct wf_shape wf_shape(const struct weft_gen_params *params, uint32_t chunks)
     return (struct wf_shape){params->ranks, params->ranks * chunks, params->micros, 1};
 }
 
-/* Assigns slots to every rank: one per micro of each pipe, for each stage of the pipe on the
- * rank. */
+/* Assigns a range of slots to every rank.  For each stage that a pipe has on the rank, the
+ * range has per_cell slots per micro of that pipe.  In addition, every rank has `extra`
+ * slots. */
 static void reserve_slots(struct wf_builder *b, uint32_t per_cell, size_t extra)
 {
     struct weft_schedule *s = b->schedule;
@@ -30,7 +32,8 @@ static void reserve_slots(struct wf_builder *b, uint32_t per_cell, size_t extra)
             s->first[s->rank_of[(size_t)pipe * p->n_stages + stage] + 1] += micros * per_cell;
     }
 
-    /* first[r + 1] is the number of r's own slots plus (r + 1) * extra: make it a prefix sum. */
+    /* Here first[r + 1] is the sum of the slots of rank r without extra slots and (r + 1) *
+     * extra.  The loop converts the array into prefix sums. */
     size_t sum = 0;
     for (uint32_t r = 0; r < p->n_ranks; r++) {
         sum += s->first[r + 1] - (r + 1) * extra;
@@ -84,7 +87,7 @@ void wf_builder_place_explicit(struct wf_builder *b)
     reserve_slots(b, b->per_cell, b->extra);
 }
 
-/* Closes the gaps after ranks that used fewer slots than they have. */
+/* Removes unused slots: moves the actions of all ranks together, without gaps. */
 static void compact(struct wf_builder *b)
 {
     struct weft_schedule *s = b->schedule;

@@ -1,5 +1,5 @@
-/* The builder of schedules: set the sizes, place the stages, append actions to the ranks in any
- * interleaving, finish.
+/* The schedule builder.  The caller sets the sizes, places the stages, appends actions to the
+ * ranks (the ranks may alternate in any order), and finishes the schedule.
  *
  *     struct wf_builder b;
  *     WEFT_TRY(wf_builder_init(&b, "1f1b", wf_shape(params, 1), 2, 0, err));
@@ -14,41 +14,45 @@
 
 #include "weft/schedule.h"
 
-/* Sizes of the schedule to build. */
+/* The sizes of the schedule to build. */
 struct wf_shape {
     uint32_t ranks, stages, micros, pipes;
 };
 
-/* Returns the shape with one pipe and `chunks` stages per rank. */
+/* Returns the shape of a schedule with one pipe and `chunks` stages per rank. */
 struct wf_shape wf_shape(const struct weft_gen_params *params, uint32_t chunks);
 
 struct wf_builder {
-    struct weft_schedule *schedule; /* owned until finish or release */
-    struct weft_action **next;      /* owned: (ranks), position of each rank's next action */
-    uint32_t *rank_of;              /* borrowed from the schedule, for explicit placements */
-    struct weft_action *end;        /* one past the last slot */
-    uint32_t per_cell;              /* as given to wf_builder_init() */
-    size_t extra;                   /* as given to wf_builder_init() */
+    /* owned until wf_builder_finish() or wf_builder_release() */
+    struct weft_schedule *schedule;
+    /* owned: (ranks), the slot for the next action of each rank */
+    struct weft_action **next;
+    /* borrowed from the schedule; the caller fills it to set an explicit placement */
+    uint32_t *rank_of;
+    struct weft_action *end; /* one past the last slot of the array */
+    uint32_t per_cell;       /* as given to wf_builder_init() */
+    size_t extra;            /* as given to wf_builder_init() */
 };
 
 /* Allocates `per_cell` actions for every (stage, micro) that a rank runs, plus `extra` actions
- * per rank.  The initial placement is linear or loop.  After a failure there is nothing to
- * release. */
+ * per rank.  The initial placement is linear with one stage per rank, and loop otherwise.
+ * After a failure there is nothing to release. */
 enum weft_status wf_builder_init(struct wf_builder *b, const char *name, struct wf_shape shape,
                                  uint32_t per_cell, size_t extra, struct weft_error *err);
 
 /* Sets the placement: linear, loop, v or wave.  Must precede the first action. */
 void wf_builder_place(struct wf_builder *b, enum weft_placement_kind kind);
 
-/* Redistributes the slots after the caller has filled rank_of.  Must precede the first action. */
+/* Assigns the slots again, for the placement that the caller has stored in rank_of.  Must
+ * precede the first action. */
 void wf_builder_place_explicit(struct wf_builder *b);
 
-/* Makes a schedule of the builder's actions.  The caller owns *out.  The builder is empty
- * afterwards, also on failure. */
+/* Creates a schedule from the builder's actions.  The caller owns *out.  The builder is empty
+ * afterwards, even on failure. */
 enum weft_status wf_builder_finish(struct wf_builder *b, struct weft_schedule **out,
                                    struct weft_error *err);
 
-/* Frees what the builder owns and empties it. */
+/* Frees the memory of the builder and resets the builder to empty. */
 void wf_builder_release(struct wf_builder *b);
 
 /* Appends an action to a rank. */
@@ -69,7 +73,7 @@ static inline void wf_builder_add_pair(struct wf_builder *b, uint32_t rank,
     *b->next[rank]++ = g;
 }
 
-/* Appends n empty cells, which are hints for PyTorch's lowering. */
+/* Appends n empty cells.  Empty cells only affect PyTorch's lowering. */
 static inline void wf_builder_add_idle(struct wf_builder *b, uint32_t rank, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)

@@ -6,11 +6,11 @@
 #include "base/error.h"
 #include "base/size.h"
 
-/* One boundary of one pipe, in one direction, before channels are numbered. */
+/* The boundary between two consecutive stages of one pipe, in one direction of data. */
 struct link {
     uint32_t from, to;
     uint32_t gradient;
-    uint32_t *slot; /* where its channel number is stored */
+    uint32_t *slot; /* where to store the channel number of this link */
 };
 
 static int link_order(const void *pa, const void *pb)
@@ -57,7 +57,7 @@ enum weft_status wf_channels_init(struct wf_channels *c, const struct weft_place
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu channels", 2 * n);
     }
 
-    /* Equal links share a channel; sorting makes them neighbours. */
+    /* Equal links share a channel.  After sorting, equal links are adjacent. */
     size_t n_links = list_links(c, place, by_pair, links);
     qsort(links, n_links, sizeof *links, link_order);
     for (size_t i = 0; i < n_links; i++) {

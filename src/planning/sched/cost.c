@@ -1,4 +1,4 @@
-/* Costs of stages with their defaults, and the check of costs. */
+/* Returns the costs of a stage, with default values, and checks costs. */
 #include "weft/cost.h"
 
 #include <math.h>
@@ -39,8 +39,8 @@ struct weft_stage_memory weft_memory_cost_stage(const struct weft_memory_cost *m
     return d;
 }
 
-/* Times are added along paths.  The limit is far below overflow; larger sums would be
- * inexact. */
+/* The maximum accepted time.  Times are added along paths, and this limit keeps the sums far
+ * below overflow. */
 #define MAX_TIME 1e100
 
 enum weft_status wf_values_check(struct weft_values v, const struct wf_values_rule *rule,

@@ -1,14 +1,16 @@
-/* The check of a list of values, for all inputs given as one value or one per stage, rank or hop. */
+/* Checks lists of values.  Used for all inputs that are either one value or one value per
+ * stage, rank or hop. */
 #ifndef PLANNING_SCHED_COST_CHECK_H
 #define PLANNING_SCHED_COST_CHECK_H
 
 #include "weft/cost.h"
 
-/* The valid lists: 0, 1 or n values, all from min to max. */
+/* Defines a valid list: it has 0, 1 or n values, and each value is between min and max
+ * (inclusive). */
 struct wf_values_rule {
-    const char *what; /* borrowed: the name of the list in messages */
+    const char *what; /* borrowed: the name of the list in error messages */
     size_t n;
-    const char *of; /* borrowed: what there are n of, in the singular */
+    const char *of; /* borrowed: the singular noun for the n items, for example "stage" */
     double min, max;
 };
 

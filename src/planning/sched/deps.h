@@ -1,11 +1,13 @@
-/* The dependencies of actions, defined once for the walk, the lowering and the executor.
+/* The dependencies between actions.  The walk, the lowering and the executor all use these
+ * definitions.
  *
  *     F(s,m)          after F(s-1,m)
  *     B or I(s,m)     after F(s,m), and after B or I(s+1,m)
  *     W(s,m)          after I(s,m)
  *
- * In addition, a rank runs its list in order.  Once messages are actions, an action waits for the
- * receive of what another rank produces, and the receive waits for the send:
+ * In addition, a rank runs its list in order.  In a lowered schedule, messages are actions too.
+ * There, an action that needs the result of another rank depends on the receive of this result,
+ * and the receive depends on the send:
  *
  *     F(s-1,m)  SEND_F(s-1,m) ~~~> RECV_F(s,m)  F(s,m)
  */
@@ -14,14 +16,14 @@
 
 #include "weft/schedule.h"
 
-/* Events of a (stage, micro), as bits. */
+/* Events of a (stage, micro) cell, as bits. */
 enum wf_done {
-    WF_DONE_F = 1,       /* its output exists */
-    WF_DONE_GRAD = 2,    /* the gradient of its input exists: B or I is done */
-    WF_DONE_SEND_F = 4,  /* its output was sent to the next stage */
-    WF_DONE_SEND_B = 8,  /* the gradient of its input was sent to the previous stage */
-    WF_DONE_RECV_F = 16, /* its input was received */
-    WF_DONE_RECV_B = 32, /* the gradient of its output was received */
+    WF_DONE_F = 1,       /* F is done: the output of the stage exists */
+    WF_DONE_GRAD = 2,    /* B or I is done: the gradient of the stage's input exists */
+    WF_DONE_SEND_F = 4,  /* the output was sent to the next stage */
+    WF_DONE_SEND_B = 8,  /* the input's gradient was sent to the previous stage */
+    WF_DONE_RECV_F = 16, /* the input was received from the previous stage */
+    WF_DONE_RECV_B = 32, /* the output's gradient was received from the next stage */
 };
 
 struct wf_dep {
@@ -31,7 +33,8 @@ struct wf_dep {
 
 struct wf_dep_rules {
     const struct weft_placement *place; /* borrowed */
-    bool messages; /* messages are actions: results of other ranks come through receives */
+    /* true if messages are actions, so that results of other ranks need a receive */
+    bool messages;
 };
 
 /* Returns true if the two stages are on different ranks for this micro. */
@@ -76,7 +79,7 @@ static inline unsigned wf_action_deps(const struct wf_dep_rules *rules, struct w
     case WEFT_ACT_RECV_B:
         out[n++] = (struct wf_dep){s + 1, m, WF_DONE_SEND_B};
         break;
-    case WEFT_ACT_REDUCE_GRAD: /* these depend on the order of the list only */
+    case WEFT_ACT_REDUCE_GRAD: /* no dependencies except the list order */
     case WEFT_ACT_UNSHARD:
     case WEFT_ACT_RESHARD:
     case WEFT_ACT_IDLE:
@@ -86,7 +89,8 @@ static inline unsigned wf_action_deps(const struct wf_dep_rules *rules, struct w
     return n;
 }
 
-/* Returns the event that an action causes for its (stage, micro), or 0 if nothing depends on it. */
+/* Returns the event that an action causes for its (stage, micro), or 0 if no action depends on
+ * this kind. */
 static inline unsigned wf_act_done_bit(unsigned kind)
 {
     static const uint8_t events[WEFT_N_ACT_KINDS] = {
@@ -98,15 +102,17 @@ static inline unsigned wf_act_done_bit(unsigned kind)
     return events[kind];
 }
 
-/* Returns the stage that uses the result of an action: the next one for activations, the previous
- * one for gradients.  The results -1 and n_stages are outside the model. */
+/* Returns the stage that uses the result of an action: the next stage for activations, the
+ * previous stage for gradients.  A return value of -1 or n_stages means that no stage uses the
+ * result. */
 static inline int64_t wf_action_dependent(struct weft_action a)
 {
     bool forward = a.kind == WEFT_ACT_F || a.kind == WEFT_ACT_SEND_F;
     return forward ? (int64_t)a.stage + 1 : (int64_t)a.stage - 1;
 }
 
-/* Returns true for the kinds that release an activation: whole backward and weight gradient. */
+/* Returns true if an action of this kind releases an activation: B (whole backward) or W
+ * (weight gradient). */
 static inline bool wf_act_frees_activation(unsigned kind)
 {
     return kind == WEFT_ACT_B || kind == WEFT_ACT_W;

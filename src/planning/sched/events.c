@@ -1,4 +1,5 @@
-/* Lists derived from a schedule: events by start time, and activations in flight per stage. */
+/* Derives two lists from a schedule: the events sorted by start time, and the number of
+ * activations in flight per stage. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -23,8 +24,8 @@ static size_t collect(const struct weft_schedule *s, const struct weft_metrics *
     return n;
 }
 
-/* Sorts at[0 .. n-1] by start time, with `spare` as scratch.  The sort is stable, so that of equal
- * starts the lower rank comes first. */
+/* Sorts at[0 .. n-1] by start time, with `spare` as scratch memory.  The sort is stable: of two
+ * events with the same start time, the event of the lower rank comes first. */
 static void merge_sort(struct weft_event *at, struct weft_event *spare, size_t n)
 {
     if (n < 2)

@@ -1,7 +1,8 @@
-/* Lowering: adds the messages to a schedule as actions.
+/* Lowering: adds send and receive actions to a schedule.
  *
- * Both endpoints of a channel must list the same sequence of messages, or messages would be
- * confused.  Both kinds of lowering guarantee that by construction:
+ * The sender and the receiver of a channel must list the messages of the channel in the same
+ * order; otherwise the receiver would take one message for another.  Both kinds of lowering
+ * guarantee this order by construction:
  *
  *  - late: a send directly follows its producer.  A receive directly precedes its consumer, after
  *    all receives of messages that were sent earlier on that channel.  This adds no wait, because
@@ -22,15 +23,16 @@
 struct lowering {
     const struct weft_schedule *s;
     const struct weft_placement *place;
-    struct weft_schedule *out; /* owned until done */
-    struct weft_action **next; /* owned: (ranks), position of each rank's next action */
-    uint64_t *n_pending_w;     /* owned: (pipes, stages), weight gradients to come on a rank */
-    bool reduce;               /* add REDUCE_GRAD */
+    struct weft_schedule *out; /* owned until the lowering is complete */
+    struct weft_action **next; /* owned: (ranks), where to store the next action of each rank */
+    /* owned: (pipes, stages), number of weight gradients still to run on the stage's rank */
+    uint64_t *n_pending_w;
+    bool reduce; /* true: add REDUCE_GRAD actions */
     size_t n_messages;
 };
 
-/* Finds the send and the receive of an action's result.  Returns false if the result stays on the
- * rank. */
+/* Finds the send and the receive that transfer the result of an action.  Returns false if the
+ * result stays on the rank. */
 static bool message_of(const struct lowering *l, struct weft_action a, uint32_t rank,
                        struct weft_action *send, struct weft_action *recv, uint32_t *to)
 {
@@ -58,8 +60,9 @@ static void append(struct lowering *l, uint32_t rank, struct weft_action a)
     *l->next[rank]++ = a;
 }
 
-/* Counts the weight gradients of a rank by stage: REDUCE_GRAD follows the last one.  Counts all
- * pipes together, since two pipes may have a stage on the same rank. */
+/* Counts the weight gradients of a rank per stage, since REDUCE_GRAD follows the last weight
+ * gradient of a stage.  The count includes all pipes, because two pipes may have the same stage
+ * on the same rank. */
 static void count_weights(struct lowering *l, uint32_t rank)
 {
     struct weft_action_span row = weft_schedule_rank(l->s, rank);
@@ -68,13 +71,15 @@ static void count_weights(struct lowering *l, uint32_t rank)
             l->n_pending_w[row.at[i].stage]++;
 }
 
-/* Returns true if an action is copied.  Idle cells are dropped, and REDUCE_GRAD is added again. */
+/* Returns true if an action is copied to the lowered schedule.  Idle cells are dropped.
+ * Existing REDUCE_GRAD actions are dropped if the lowering adds new ones. */
 static bool is_kept(const struct lowering *l, struct weft_action a)
 {
     return a.kind != WEFT_ACT_IDLE && !(l->reduce && a.kind == WEFT_ACT_REDUCE_GRAD);
 }
 
-/* Counts the actions of the lowered schedule, for all ranks that this rank sends to as well. */
+/* Adds the actions of this rank in the lowered schedule to the counts: its own actions and
+ * sends, and the matching receives on the ranks that it sends to. */
 static enum weft_status count_rank(struct lowering *l, uint32_t rank, uint64_t *n_actions,
                                    struct weft_error *err)
 {
@@ -152,10 +157,13 @@ static void lowering_release(struct lowering *l)
 /* The messages of all channels, in the order in which they are sent. */
 struct traffic {
     struct wf_channels channels;
-    size_t *first;             /* owned: (channels + 1), index of each one's first message */
-    size_t *n_received;        /* owned: (channels), messages received so far */
-    struct weft_action *recvs; /* owned: the receives, in the order of the sends */
-    uint32_t *position;        /* owned: (2, stages, micros), of a receive in its channel */
+    /* owned: (channels + 1), index of the first message of each channel */
+    size_t *first;
+    size_t *n_received; /* owned: (channels), number of messages received so far */
+    /* owned: the receives of all channels, each channel's in the order of its sends */
+    struct weft_action *recvs;
+    /* owned: (2, stages, micros), position of a receive within its channel */
+    uint32_t *position;
 };
 
 #define POSITION_NONE UINT32_MAX
@@ -216,7 +224,8 @@ static enum weft_status traffic_init(struct traffic *t, const struct lowering *l
     t->n_received = calloc(n + 1, sizeof *t->n_received);
     t->position = malloc(sizeof *t->position * (2 * cells + 1));
     if (t->first != NULL && t->n_received != NULL && t->position != NULL) {
-        memset(t->position, 0xff, sizeof *t->position * (2 * cells + 1)); /* POSITION_NONE */
+        /* all bytes 0xff: POSITION_NONE */
+        memset(t->position, 0xff, sizeof *t->position * (2 * cells + 1));
         for_messages(l, t, count_message);
         for (size_t c = 0; c < n; c++)
             t->first[c + 1] += t->first[c];
@@ -233,7 +242,7 @@ static enum weft_status traffic_init(struct traffic *t, const struct lowering *l
 }
 
 /* Appends the receives that `a` needs, after all earlier receives of their channels.  Returns
- * false if no rank sends such a message. */
+ * false if no rank sends a message that `a` needs. */
 static bool receive_for(struct lowering *l, struct traffic *t, uint32_t rank,
                         struct weft_action a)
 {
@@ -258,7 +267,8 @@ static bool receive_for(struct lowering *l, struct traffic *t, uint32_t rank,
     return true;
 }
 
-/* Appends the sends of a cell, and the reduction after a stage's last weight gradient. */
+/* Appends the sends of a cell's results.  After the last weight gradient of a stage, also
+ * appends REDUCE_GRAD. */
 static void append_results(struct lowering *l, uint32_t rank, const struct weft_action *cell,
                            size_t unit)
 {
@@ -309,11 +319,12 @@ static enum weft_status lower_late(struct lowering *l, struct weft_error *err)
 
 /* -- pytorch -------------------------------------------------------------------------------- */
 
-/* The sweep over the ranks.  A rank that waits is not awake.  The receive that it waits for wakes
- * it: for this round if the sweep has not reached the rank yet, or else for the next round. */
+/* The state of the sweep over the ranks.  A rank that waits for a receive is not awake.  When
+ * the receive is appended, the rank becomes awake: it runs in this round if the sweep has not
+ * passed the rank yet, or else in the next round. */
 struct sweep {
-    uint8_t *events; /* owned: (stages, micros) */
-    size_t *pc;      /* owned: (ranks) */
+    uint8_t *events; /* owned: (stages, micros), bits of enum wf_done */
+    size_t *pc;      /* owned: (ranks), position of the next cell of each rank */
     uint64_t *awake; /* owned: one bit per rank */
     uint32_t n_words;
 };
@@ -336,8 +347,8 @@ static void mark_done(const struct lowering *l, struct sweep *s, struct weft_act
         (uint8_t)wf_act_done_bit(a.kind);
 }
 
-/* Lowers one cell: appends its actions, then for each of them the send to this rank's list and the
- * receive to the other rank's list. */
+/* Lowers one cell.  Appends the actions of the cell; then, for each action with a remote
+ * dependent, appends a send to this rank's list and a receive to the list of the other rank. */
 static void lower_cell(struct lowering *l, struct sweep *s, uint32_t rank,
                        const struct weft_action *cell, size_t unit)
 {
@@ -359,7 +370,8 @@ static void lower_cell(struct lowering *l, struct sweep *s, uint32_t rank,
     }
 }
 
-/* Lowers the next cell of a rank if it is ready.  Returns the number of its actions, or 0. */
+/* Lowers the next cell of a rank if the cell is ready.  Returns the number of actions in the
+ * cell, or 0 if the cell is not ready. */
 static size_t lower_next_cell(struct lowering *l, struct sweep *s, uint32_t rank)
 {
     struct weft_action_span row = weft_schedule_rank(l->s, rank);
@@ -377,8 +389,8 @@ static size_t lower_next_cell(struct lowering *l, struct sweep *s, uint32_t rank
     return 0;
 }
 
-/* Runs one round over the ranks that are awake, in order, including ranks that a lower rank wakes.
- * Returns the number of actions. */
+/* Runs one round over the ranks that are awake, in order, including ranks that a lower rank
+ * wakes.  Returns the number of actions lowered in this round. */
 static size_t sweep_once(struct lowering *l, struct sweep *s)
 {
     size_t n = 0;

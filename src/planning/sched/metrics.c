@@ -12,7 +12,8 @@ size_t weft_schedule_offset(const struct weft_schedule *s, uint32_t rank)
     return s->first[rank];
 }
 
-/* Computes what follows from the order alone: peaks of memory and activations, messages. */
+/* Computes the metrics that depend only on the order of actions, not on times: peak memory,
+ * peak activations and number of messages. */
 static void count_rank(struct weft_metrics *m, const struct weft_schedule *s,
                        const struct weft_stage_memory *deltas, uint32_t rank)
 {
@@ -25,7 +26,8 @@ static void count_rank(struct weft_metrics *m, const struct weft_schedule *s,
         if (!weft_act_is_compute(a.kind))
             continue;
         const struct weft_stage_memory *d = &deltas[a.stage];
-        const double change[] = {d->f, d->i + d->w, d->i, d->w}; /* by kind: F, B, I, W */
+        /* change of memory per kind: F, B, I, W */
+        const double change[] = {d->f, d->i + d->w, d->i, d->w};
 
         m->n_actions++;
         mem += change[a.kind];

@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "base/size.h"
 
-/* What a blocked rank waits for, as one number: an event of a cell, or space in a channel. */
+/* A wait key: one number that identifies what a blocked rank waits for, which is either an
+ * event of a cell or space in a channel. */
 #define WAIT_NOTHING UINT64_C(0)
 #define WAIT_CHANNEL (UINT64_C(1) << 63)
 
@@ -71,8 +72,8 @@ static void wake(struct wf_walk *w, uint32_t rank, uint64_t key)
     }
 }
 
-/* A send waits for space in its channel.  With rendezvous it waits until the receiver has reached
- * the receive. */
+/* Returns true if a send need not wait.  A send waits for space in its channel.  With
+ * rendezvous, a send waits until the receiver has reached the matching receive. */
 static bool channel_has_space(const struct wf_walk *w, struct weft_action a, uint32_t channel)
 {
     const struct wf_channel_state *flow = &w->flows[channel];
@@ -82,7 +83,8 @@ static bool channel_has_space(const struct wf_walk *w, struct weft_action a, uin
            wait_event(cell_of(w, a.stage, a.micro), wf_act_done_bit(a.kind));
 }
 
-/* Returns what the rank of an action has to wait for, or WAIT_NOTHING if the action can run. */
+/* Returns the wait key of an action that cannot run yet, or WAIT_NOTHING if the action can
+ * run. */
 static uint64_t blocked_by(const struct wf_walk *w, struct weft_action a)
 {
     if (w->channels == NULL && weft_act_is_message(a.kind))
@@ -105,7 +107,8 @@ static uint64_t blocked_by(const struct wf_walk *w, struct weft_action a)
     return WAIT_NOTHING;
 }
 
-/* Blocks a rank.  A rendezvous sender may be waiting for exactly this receive. */
+/* Blocks a rank on a wait key.  If `a` is a receive, also wakes the rendezvous sender that
+ * waits for this receive. */
 static void stall_rank(struct wf_walk *w, uint32_t rank, struct weft_action a, uint64_t key)
 {
     w->wait[rank] = key;
@@ -140,7 +143,7 @@ static void apply_action(struct wf_walk *w, struct weft_action a)
     if (message)
         count_message(w, a);
     if (event & (WF_DONE_RECV_F | WF_DONE_RECV_B))
-        return; /* only its own rank can wait for it, and that rank is running */
+        return; /* only the rank of `a` can wait for this event, and that rank is running */
     int64_t dependent = wf_action_dependent(a);
     if (dependent >= 0 && dependent < w->rules.place->n_stages)
         wake(w, weft_placement_rank(w->rules.place, (uint32_t)dependent, a.micro),
@@ -178,7 +181,7 @@ bool wf_walk_next(struct wf_walk *w, struct wf_walk_run *run)
     return false;
 }
 
-/* Returns the action that causes `event` of (stage, micro). */
+/* Returns the action that produces `event` of the cell (stage, micro). */
 static struct weft_action cause_of(const struct wf_walk *w, uint32_t stage, uint32_t micro,
                                    unsigned event)
 {
@@ -198,7 +201,7 @@ static struct weft_action cause_of(const struct wf_walk *w, uint32_t stage, uint
     if (event != WF_DONE_GRAD)
         return a;
 
-    /* The gradient comes from B or I: find out which of them the list has. */
+    /* B or I produces the gradient.  Search the rank's list for the kind that it contains. */
     uint32_t rank = weft_placement_rank(w->rules.place, stage, micro);
     struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
     for (size_t i = w->pc[rank]; i < row.len; i++)
@@ -208,7 +211,8 @@ static struct weft_action cause_of(const struct wf_walk *w, uint32_t stage, uint
     return a;
 }
 
-/* Returns the receive that makes space in a channel: its next one in the list of `rank`. */
+/* Returns the receive that makes space in a channel: the next receive from this channel in the
+ * list of `rank`. */
 static struct weft_action next_receive(const struct wf_walk *w, uint32_t rank, uint32_t channel)
 {
     struct weft_action_span row = weft_schedule_rank(w->schedule, rank);
