@@ -18,7 +18,7 @@ struct sink {
     const struct weft_generate_options *options;
     const struct wf_codec *codec;
     struct wf_text text;
-    bool stopped; /* by the callback */
+    bool stopped; /* the callback stopped the generation */
 };
 
 static enum weft_status add_token(void *ctx, int32_t token, struct weft_error *err)
@@ -26,7 +26,8 @@ static enum weft_status add_token(void *ctx, int32_t token, struct weft_error *e
     struct sink *s = ctx;
     size_t len = 0;
     const char *bytes = s->codec->bytes(s->codec->self, token, &len);
-    if (bytes == NULL) { /* the model may have more tokens than the tokenizer */
+    /* the vocabulary of the model may be larger than that of the tokenizer */
+    if (bytes == NULL) {
         bytes = "\xef\xbf\xbd";
         len = 3;
     }
@@ -82,7 +83,7 @@ enum weft_status weft_generate(const char *model, const struct weft_generate_opt
     wf_codec_release(&codec);
     wf_weights_free(w);
 
-    wf_text_add(&sink.text, "", 0); /* an empty text is a string, too */
+    wf_text_add(&sink.text, "", 0); /* terminates the text with NUL, even an empty text */
     if (st == WEFT_OK && (sink.text.failed || sink.text.at == NULL))
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the generated text");
     if (st != WEFT_OK) {

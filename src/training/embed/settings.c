@@ -1,4 +1,4 @@
-/* Implements weft/settings.h: the settings of a run for other programs. */
+/* Implements weft/settings.h: lets other programs set the settings of a run. */
 #include "weft/settings.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Implements weft/train.h: whole runs by training/session, single steps by training/trainer. */
+/* Implements weft/train.h: training/session executes whole runs, training/trainer single
+ * steps. */
 #include "weft/train.h"
 
 #include <stdlib.h>

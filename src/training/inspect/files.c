@@ -1,4 +1,4 @@
-/* Reads token shards, schedules, traces, settings and metrics: one file each. */
+/* Reads token shards, schedules, traces, settings and metrics. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,11 +16,12 @@
 /* -- token shards --------------------------------------------------------------------------- */
 
 enum {
-    MAX_SCANNED = 32 << 20, /* more tokens are not read to find the largest */
+    MAX_SCANNED = 32 << 20, /* maximum number of tokens that are scanned for the largest one */
     PIECE = 1 << 14,        /* tokens per read */
 };
 
-/* Computes the width from the size; wf_shards_open() has compared it with the header. */
+/* Returns the bytes per token, computed from the file size.  wf_shards_open() has compared the
+ * size with the header. */
 static size_t width_of(const struct wf_shards *s, const struct wf_shards_info *v)
 {
     struct stat info;
@@ -115,7 +116,7 @@ enum weft_status wf_settings_inspect(const char *path, struct wf_train_settings 
 
 enum { MAX_LINE = 4096 };
 
-/* Adds one line to the summary.  A loss of null is a non-finite one. */
+/* Adds one line to the summary.  A loss of null means that the loss was not finite. */
 static enum weft_status read_line(json_t *root, const char *path, uint64_t line,
                                   struct wf_metrics_info *m, struct weft_error *err)
 {

@@ -25,13 +25,13 @@ enum { MAX_RANKS = 1 << 20 };
 enum weft_status wf_flights_read_one(const char *path, struct weft_flight *out,
                                      struct weft_error *err)
 {
-    struct stat info; /* opening a pipe would block */
+    struct stat info; /* the file type is checked first, because opening a pipe would block */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return WEFT_FAIL(err, WEFT_DATA, "%.200s is not a flight record", path);
     return weft_flight_read(path, out, err);
 }
 
-/* Parses a rank as weft writes it: no sign, no leading zero. */
+/* Parses a rank number as weft writes it: no sign, no leading zero. */
 static bool parse_rank(const char *name, uint32_t *rank)
 {
     size_t n = strlen(name);
@@ -85,7 +85,8 @@ static int by_rank(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Leaves out records of an earlier run: those with another number of ranks than the newest one. */
+/* Removes records of an earlier run: those whose number of ranks differs from that of the
+ * newest record. */
 static void remove_old(struct wf_flights *f)
 {
     size_t newest = 0, kept = 0;
@@ -102,8 +103,8 @@ static void remove_old(struct wf_flights *f)
 
 /* -- the lost rank -------------------------------------------------------------------------- */
 
-/* Returns true for a process that has ended and was not waited for: "4711 (weft) Z ...".  Without
- * /proc such a process counts as existing. */
+/* Returns true if the process has ended but its parent has not waited for it: /proc/PID/stat
+ * then contains "4711 (weft) Z ...".  Without /proc, such a process counts as existing. */
 static bool is_zombie(int64_t pid)
 {
     char path[40], text[256] = "";
@@ -150,9 +151,10 @@ static bool has_fate(const struct wf_flights *f, enum wf_fate fate)
     return false;
 }
 
-/* Returns the rank with the oldest heartbeat among those that recorded no end.  If a process is gone,
- * only such ranks count.  Otherwise a rank that hangs or cannot be checked counts, once another rank
- * has failed or it has been silent for the timeout. */
+/* Returns the lost rank: the rank with the oldest heartbeat among the ranks that recorded no
+ * end.  If the process of some rank is gone, only ranks whose process is gone are considered.
+ * Otherwise a rank that hangs or cannot be checked is considered if another rank has failed or
+ * if its last heartbeat is older than the timeout. */
 static size_t find_lost(const struct wf_flights *f, int64_t now_s, double timeout)
 {
     bool gone = has_fate(f, WF_FATE_GONE), failed = has_fate(f, WF_FATE_FAILED);
@@ -218,18 +220,18 @@ bool wf_flights_shares_process(const struct wf_flights *f, size_t i)
     return f->lost != SIZE_MAX && is_same_process(&f->at[i], &f->at[f->lost]);
 }
 
-/* A process has a heartbeat every 2 ms if it gets a core.  Heartbeats that are closer than this do
- * not show which process ended first. */
+/* A process that gets a core records a heartbeat every 2 ms.  If two last heartbeats differ by
+ * less than UNSURE_NS, they do not show which process ended first. */
 #define UNSURE_NS INT64_C(4000000)
 
-/* Returns the record of a rank; NULL if there is none. */
+/* Returns the record of a rank, or NULL if the rank has no record. */
 static const struct weft_flight *record_of(const struct wf_flights *f, uint32_t rank)
 {
     const struct weft_flight key = {.rank = rank};
     return bsearch(&key, f->at, f->n, sizeof key, by_rank);
 }
 
-/* Returns true if a rank waits for the lost one, directly or through others. */
+/* Returns true if rank i waits for the lost rank, directly or through other ranks. */
 static bool waits_for_lost(const struct wf_flights *f, size_t i)
 {
     const struct weft_flight *r = &f->at[i];

@@ -1,6 +1,6 @@
-/* Facts about files and directories that weft reads and writes: what kind they are and what they
- * contain.  Everything is read completely before a function succeeds, so that a malformed file leaves
- * an error and no partial answer. */
+/* Describes the files and directories that weft reads and writes: their kind and their
+ * contents. A function reads a file completely before it succeeds, so that a malformed file
+ * causes an error and no partial result. */
 #ifndef TRAINING_INSPECT_INSPECT_H
 #define TRAINING_INSPECT_INSPECT_H
 
@@ -32,20 +32,22 @@ enum wf_artifact {
     WF_ARTIFACT_UNKNOWN,
 };
 
-/* Finds out what `path` is, from its first bytes or its files, then from its name.  Returns WEFT_DATA
- * if it cannot be read or is empty.  Local. */
+/* Determines the kind of `path` from its first bytes or its files, and otherwise from its name.
+ * Returns WEFT_DATA if the path cannot be read or is empty.  Local. */
 enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,
                                     struct weft_error *err);
 
-/* Turns an error about the use of a file (WEFT_USAGE, WEFT_SCHEDULE, WEFT_CKPT) into WEFT_DATA. */
+/* Turns an error about the use of a file (WEFT_USAGE, WEFT_SCHEDULE, WEFT_CKPT) into
+ * WEFT_DATA. */
 enum weft_status wf_as_data(enum weft_status st, struct weft_error *err);
 
 /* -- single files ----------------------------------------------------------------------------- */
 
 struct wf_shards_info {
     uint64_t n_tokens;
-    size_t n_files, width; /* bytes per token; 0 if there are several files */
-    int32_t largest;       /* the largest token; -1: too many to be read */
+    size_t n_files, width; /* width: bytes per token; 0 if there are several files */
+    /* the largest token; -1: unknown, because there are too many tokens to read */
+    int32_t largest;
 };
 
 enum weft_status wf_shards_inspect(const char *path, struct wf_shards_info *out,
@@ -54,19 +56,19 @@ enum weft_status wf_shards_inspect(const char *path, struct wf_shards_info *out,
 /* Parses a schedule without verifying it.  The caller frees *out. */
 enum weft_status wf_schedule_inspect(const char *path, struct weft_schedule **out,
                                      struct weft_error *err);
-/* Parses a trace.  The caller releases *out. */
+/* Parses a trace.  The caller releases *out with weft_trace_release(). */
 enum weft_status wf_trace_inspect(const char *path, struct weft_trace *out,
                                   struct weft_error *err);
-/* Parses settings.  wf_settings_release() after success. */
+/* Parses settings.  On success the caller releases *out with wf_settings_release(). */
 enum weft_status wf_settings_inspect(const char *path, struct wf_train_settings *out,
                                      struct weft_error *err);
 
 /* A summary of metrics.jsonl. */
 struct wf_metrics_info {
     uint64_t lines, last_step;
-    uint64_t restarts;            /* how often the steps went back */
-    double first_loss, last_loss; /* NAN: not finite */
-    bool truncated; /* the last line is incomplete: the run ended while writing it */
+    uint64_t restarts;            /* number of times that the step number decreased */
+    double first_loss, last_loss; /* NAN if the loss was not finite */
+    bool truncated; /* the last line is incomplete: the run ended while it wrote the line */
 };
 
 enum weft_status wf_metrics_inspect(const char *path, struct wf_metrics_info *out,
@@ -74,18 +76,19 @@ enum weft_status wf_metrics_inspect(const char *path, struct wf_metrics_info *ou
 
 /* -- models and checkpoints -------------------------------------------------------------------- */
 
-/* A Hugging Face directory that has exactly the tensors of its model. */
+/* A Hugging Face directory that contains exactly the tensors of its model. */
 struct wf_model_info {
-    struct wf_hf *hf;             /* owned */
-    struct wf_hf_tensor *tensors; /* owned: (params.n), in model order; names are the list's */
+    struct wf_hf *hf; /* owned */
+    /* owned: (params.n), in model order; the names are borrowed from params */
+    struct wf_hf_tensor *tensors;
     struct wf_param_list params;
     uint64_t n_params;
 };
 
 enum weft_status wf_model_inspect(struct wf_model_info *out, const char *dir,
                                   struct weft_error *err);
-void wf_model_info_release(struct wf_model_info *m); /* a zeroed one is allowed */
-/* Returns where tensor i is stored. */
+void wf_model_info_release(struct wf_model_info *m); /* a zeroed struct is allowed */
+/* Returns the location of tensor i in the files. */
 struct wf_hf_location wf_model_info_locate(const struct wf_model_info *m, size_t i);
 
 struct wf_checkpoint_info {
@@ -95,7 +98,7 @@ struct wf_checkpoint_info {
     bool has_moments;
 };
 
-/* Opens a checkpoint and compares all of its data with its hashes. */
+/* Opens a checkpoint and verifies the hashes of all its data. */
 enum weft_status wf_checkpoint_inspect(struct wf_checkpoint_info *out, const char *path,
                                        struct weft_error *err);
 void wf_checkpoint_info_release(struct wf_checkpoint_info *c);
@@ -107,8 +110,8 @@ struct wf_run_info {
     bool finished; /* all steps are done and the weights are saved */
     struct wf_train_settings settings;
     struct wf_metrics_info metrics;
-    struct weft_schedule *schedule; /* owned; NULL: none */
-    struct wf_model_info model;     /* if has_model */
+    struct weft_schedule *schedule; /* owned; NULL: the run has no schedule */
+    struct wf_model_info model;     /* valid only if has_model is true */
     struct wf_flights flights;
     size_t n_traces;
 };

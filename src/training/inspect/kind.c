@@ -1,4 +1,4 @@
-/* Finds out what kind of file or directory a path is. */
+/* Determines the kind of a file or directory. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ enum { HEAD_BYTES = 4096 };
 
 /* The first bytes of a file. */
 struct file_head {
-    unsigned char at[HEAD_BYTES + 1]; /* ends in NUL */
+    unsigned char at[HEAD_BYTES + 1]; /* terminated by NUL */
     size_t n;
 };
 
@@ -74,7 +74,7 @@ static bool is_text(const struct file_head *h)
     return true;
 }
 
-/* A schedule starts with its header, with a cell, or with idle steps before one. */
+/* A schedule starts with its header, with a cell, or with idle steps before the first cell. */
 static bool is_schedule(const struct file_head *h)
 {
     size_t i = strspn((const char *)h->at, ", \t(");
@@ -82,7 +82,8 @@ static bool is_schedule(const struct file_head *h)
            (h->at[i] >= '0' && h->at[i] <= '9');
 }
 
-/* The bytes come first.  The name decides which reader reports the error of a malformed file. */
+/* The first bytes of the file decide.  If they match no kind, the name decides, so that the
+ * right reader reports the error of a malformed file. */
 static enum wf_artifact kind_of_file(const char *path, const struct file_head *h)
 {
     const char *text = (const char *)h->at;

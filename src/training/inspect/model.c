@@ -55,7 +55,8 @@ enum weft_status wf_model_inspect(struct wf_model_info *v, const char *dir,
     WEFT_TRY(wf_hf_open(dir, &v->hf, err));
     const struct weft_model *model = wf_hf_model(v->hf);
     enum weft_status st = WEFT_OK;
-    /* The layer count of config.json is checked before list_tensors() allocates by it. */
+    /* Check the layer count of config.json before list_tensors() allocates memory for that many
+     * layers. */
     if (model->layers > wf_hf_count(v->hf))
         st = WEFT_FAIL(err, WEFT_CKPT,
                        "%.200s: config.json has %u layers, but there are only %zu tensors", dir,

@@ -7,7 +7,7 @@
 #include "base/input.h"
 #include "training/inspect/inspect.h"
 
-enum { DEFAULT_TIMEOUT = 60 }; /* seconds, for a run without settings */
+enum { DEFAULT_TIMEOUT = 60 }; /* seconds; used for a run without settings */
 
 void wf_run_info_release(struct wf_run_info *v)
 {

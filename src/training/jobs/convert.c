@@ -43,7 +43,7 @@ static enum weft_status list_tensors(struct conversion *j, struct weft_error *er
 
 /* -- tokenizer files ------------------------------------------------------------------------ */
 
-/* Files in which transformers keeps a tokenizer and its use. */
+/* Files in which the transformers library stores a tokenizer and how to use it. */
 static const char *const companions[] = {"tokenizer.json",
                                          "tokenizer_config.json",
                                          "special_tokens_map.json",
@@ -65,8 +65,9 @@ static enum weft_status copy_if_present(const char *dir, const char *name,
     return st;
 }
 
-/* Copies all of these files of a Hugging Face directory.  Otherwise copies the tokenizer's own file or,
- * if the tokenizer is a directory, its files. */
+/* If the weights are in a Hugging Face directory, copies the companion files of that directory.
+ * Otherwise copies the file of the tokenizer or, if the tokenizer is a directory, its companion
+ * files. */
 static enum weft_status copy_companions(const struct wf_weights *from, struct wf_hf_writer *to,
                                         struct weft_error *err)
 {
@@ -142,7 +143,7 @@ enum weft_status wf_convert_to_hf(const struct wf_weights *from, const char *out
 
 /* -- a checkpoint --------------------------------------------------------------------------- */
 
-/* Opens the tokenizer; *out stays NULL if there is none, or one that weft cannot read. */
+/* Opens the tokenizer.  *out stays NULL if there is no tokenizer or if weft cannot read it. */
 static enum weft_status open_tokenizer(const struct wf_weights *from,
                                        struct weft_tokenizer **out,
                                        struct wf_convert_result *result, struct weft_error *err)

@@ -1,4 +1,4 @@
-/* Writes the weights of a model in another form. */
+/* Writes the weights of a model in another format. */
 #ifndef TRAINING_JOBS_CONVERT_H
 #define TRAINING_JOBS_CONVERT_H
 
@@ -9,24 +9,26 @@
 #include "training/ckpt/weights.h"
 
 struct wf_convert_options {
-    enum wf_dtype type;   /* Hugging Face: of the weights */
-    uint64_t shard_bytes; /* Hugging Face: maximum size of a file */
-    uint64_t step;        /* checkpoint: the step that a run continues from */
+    enum wf_dtype type;   /* Hugging Face: element type of the weights */
+    uint64_t shard_bytes; /* Hugging Face: maximum bytes per file */
+    uint64_t step;        /* checkpoint: the step after which a run continues */
 };
 
 struct wf_convert_result {
     size_t n_tensors;
-    char tokenizer_error[200]; /* checkpoint: why the tokenizer was left out; "": it was not */
+    /* checkpoint: why the tokenizer was left out; "" if it was not left out */
+    char tokenizer_error[200];
 };
 
 /* Writes a Hugging Face directory with the files of the tokenizer.  The directory is written
- * atomically; one that exists must be empty.  Only the largest tensor must fit into memory.  Local. */
+ * atomically; if it exists, it must be empty.  Memory needs to hold only the largest tensor.
+ * Local. */
 enum weft_status wf_convert_to_hf(const struct wf_weights *from, const char *out,
                                   const struct wf_convert_options *options,
                                   struct wf_convert_result *result, struct weft_error *err);
 
-/* Writes a checkpoint whose moments are zero, with tokenizer.json if weft can read the tokenizer.
- * Local. */
+/* Writes a checkpoint whose moments are zero.  Includes tokenizer.json if weft can read the
+ * tokenizer.  Local. */
 enum weft_status wf_convert_to_checkpoint(const struct wf_weights *from, const char *out,
                                           const struct wf_convert_options *options,
                                           struct wf_convert_result *result,

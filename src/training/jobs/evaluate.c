@@ -1,4 +1,5 @@
-/* Measures the loss of a stored model: one stage with the whole model, one process. */
+/* Measures the loss of a stored model in one process, with one stage that contains the whole
+ * model. */
 #include "training/jobs/evaluate.h"
 
 #include "base/clock.h"
@@ -11,7 +12,7 @@ static enum weft_status make_stage(const struct wf_weights *w,
                                    struct weft_error *err)
 {
     const struct weft_model *model = &wf_weights_info(w)->model;
-    /* Recomputation and fast sums save memory.  They cost no time without a backward pass. */
+    /* Recomputation and fast sums save memory.  Without a backward pass they cost no time. */
     struct wf_tstage_spec spec = {
         .model = *model,
         .item1 = model->layers + 2,

@@ -9,12 +9,13 @@
 #include "training/trainer/evaluate.h"
 
 struct wf_evaluate_options {
-    const char *data;        /* token shards; of a directory with val-*.bin only these */
-    uint32_t seq;            /* tokens per window; 0: the model's context, at most 1024 */
+    /* token shards; if a directory contains val-*.bin files, only these are read */
+    const char *data;
+    uint32_t seq;            /* tokens per window; 0: the context of the model, at most 1024 */
     uint32_t rows;           /* windows per batch */
-    uint64_t batches;        /* maximum number of batches; 0: all */
-    enum wf_dtype precision; /* of matrix products */
-    uint32_t threads;        /* 0: one per core */
+    uint64_t batches;        /* maximum number of batches; 0: no maximum */
+    enum wf_dtype precision; /* precision of matrix products */
+    uint32_t threads;        /* number of threads; 0: one per core */
 };
 
 struct wf_model_evaluation {

@@ -7,28 +7,32 @@
 enum wf_tokenize_phase { WF_TOKENIZE_PHASE_TRAIN, WF_TOKENIZE_PHASE_ENCODE };
 
 struct wf_tokenize_options {
-    const char *out;       /* a directory, a file .bin, or .json for the vocabulary alone */
-    const char *tokenizer; /* path of a tokenizer; NULL: bytes, or the one that is trained */
-    uint32_t train_bpe;    /* size of the vocabulary to train; 0: none is trained */
-    double val;            /* fraction of documents to hold back, 0 <= val < 1 */
-    uint32_t shard_tokens; /* 0: WF_CORPUS_SHARD_TOKENS */
-    uint32_t n_threads;    /* 0: one per core */
-    /* Called with the bytes of text read so far in a phase; NULL: not called. */
+    /* a directory; a .bin file; or a .json file, to write the vocabulary alone */
+    const char *out;
+    /* path of a tokenizer; NULL: raw bytes, or the tokenizer that is trained */
+    const char *tokenizer;
+    uint32_t train_bpe;    /* size of the vocabulary to train; 0: no tokenizer is trained */
+    double val;            /* fraction of documents for validation, 0 <= val < 1 */
+    uint32_t shard_tokens; /* tokens per shard; 0: WF_CORPUS_SHARD_TOKENS */
+    uint32_t n_threads;    /* number of threads; 0: one per core */
+    /* Called with the number of bytes of text that were read so far in a phase.  NULL: not
+     * called. */
     void (*progress)(void *ctx, enum wf_tokenize_phase phase, uint64_t bytes);
     void *ctx;
 };
 
 struct wf_tokenize_result {
     const char *kind; /* borrowed: a string literal, the kind of tokenizer */
-    uint32_t n_vocab; /* may be less than train_bpe if too few pairs of the text repeat */
+    /* vocabulary size; less than train_bpe if too few pairs of the text repeat */
+    uint32_t n_vocab;
     bool vocabulary_only;
-    struct wf_corpus_result corpus; /* unless vocabulary_only */
-    double seconds;                 /* of writing the corpus */
+    struct wf_corpus_result corpus; /* valid unless vocabulary_only is true */
+    double seconds;                 /* time to write the corpus */
 };
 
 /* Writes the shards, or the vocabulary alone if `out` ends in .json.  Returns WEFT_USAGE if
- * only the vocabulary is requested but none is trained, or if a tokenizer is given and one is
- * to be trained.  May shorten the list's only file.  Local. */
+ * only the vocabulary is requested but no tokenizer is trained, or if a tokenizer is given and
+ * train_bpe requests another one.  May shorten the list's only file.  Local. */
 enum weft_status wf_tokenize(struct wf_text_list *list, const struct wf_tokenize_options *o,
                              struct wf_tokenize_result *out, struct weft_error *err);
 

@@ -1,4 +1,5 @@
-/* Times all layouts of a run with the measured costs, and chooses one. */
+/* Estimates the step time of all layouts of a run from the measured costs, and chooses one
+ * layout. */
 #include "training/layout/auto.h"
 
 #include <stdlib.h>
@@ -19,9 +20,11 @@ struct layout_enumeration {
     const struct wf_auto_machine *machine;
     struct wf_auto_candidates list;
     size_t cap;
-    bool searching; /* true: try schedules made by search, which is slow; false: all others */
-    struct weft_error rejection; /* of the first layout that cannot be run */
-    uint32_t min_micros; /* the smallest number with which one of those could run; 0: none */
+    /* true: try only schedules made by search, which is slow; false: try all other schedules */
+    bool searching;
+    struct weft_error rejection; /* why the first layout that cannot run was rejected */
+    /* minimum number of micros with which a rejected layout could run; 0: none */
+    uint32_t min_micros;
 };
 
 void wf_auto_candidates_release(struct wf_auto_candidates *list)
@@ -52,7 +55,7 @@ static struct wf_auto_times stage_times(const struct weft_stage_range *r,
     return sum;
 }
 
-/* Returns the slowdown if there are more threads than cores. */
+/* Returns the factor by which a rank slows down if there are more threads than cores. */
 static double oversubscription(const struct wf_auto_machine *m,
                                const struct wf_auto_candidate *c)
 {
@@ -60,7 +63,8 @@ static double oversubscription(const struct wf_auto_machine *m,
     return threads > m->cores ? threads / m->cores : 1;
 }
 
-/* Computes the costs of a layout's stages.  The caller frees out->f.at, which has all lists. */
+/* Computes the costs of the stages of a layout.  All lists of *out share one allocation, which
+ * the caller frees as out->f.at. */
 static enum weft_status make_cost(const struct layout_enumeration *x,
                                   const struct wf_topology *l,
                                   const struct wf_auto_profile *profile,
@@ -105,8 +109,9 @@ static enum weft_status time_pipeline(const struct layout_enumeration *x,
     return st;
 }
 
-/* Returns the seconds of a rank after its micros: for every group it sums and updates its share and
- * receives the shares of the other members. */
+/* Returns the seconds that a rank needs after its last micro: for every group, the rank sums
+ * the gradients of its shard, updates the shard, and receives the shards of the other
+ * members. */
 static double rank_update(const struct layout_enumeration *x, const struct wf_topology *l,
                           uint32_t rank, const struct wf_auto_profile *profile)
 {
@@ -143,7 +148,8 @@ static double time_update(const struct layout_enumeration *x, const struct wf_to
 
 /* -- memory of one layout -------------------------------------------------------------------- */
 
-/* Counts bytes.  Neighbouring ranks are on one host. */
+/* Counts the bytes of memory that the layout needs.  Neighbouring ranks are on the same
+ * host. */
 static enum weft_status count_bytes(const struct layout_enumeration *x,
                                     const struct wf_topology *l, struct wf_auto_candidate *c,
                                     bool *fits, struct weft_error *err)
@@ -205,7 +211,7 @@ static enum weft_status build_topology(const struct layout_enumeration *x,
                                        const struct wf_auto_candidate *c,
                                        struct wf_topology *out, struct weft_error *err)
 {
-    struct wf_train_settings s = *x->settings; /* its texts are borrowed */
+    struct wf_train_settings s = *x->settings; /* a shallow copy: the strings are borrowed */
     s.parallel.pp = c->pp;
     s.parallel.dp = c->dp;
     s.parallel.chunks = c->chunks;
@@ -215,7 +221,8 @@ static enum weft_status build_topology(const struct layout_enumeration *x,
 
 /* -- raising the number of micros ------------------------------------------------------------ */
 
-/* Returns true if the layout runs with this number of micros per replica, for any batch. */
+/* Returns true if the layout can run with this number of micros per replica, whatever the batch
+ * size. */
 static bool can_run(const struct layout_enumeration *x, const struct wf_auto_candidate *c,
                     uint64_t micros)
 {
@@ -233,7 +240,7 @@ static bool can_run(const struct layout_enumeration *x, const struct wf_auto_can
     return true;
 }
 
-/* Returns the micros of a file's schedule; 0 if it cannot be read. */
+/* Returns the number of micros of the schedule in a file, or 0 if the file cannot be read. */
 static uint32_t micros_of_file(const char *path)
 {
     struct weft_schedule *s = NULL;
@@ -244,9 +251,10 @@ static uint32_t micros_of_file(const char *path)
     return n;
 }
 
-/* Returns the smallest number of micros per replica with which a rejected layout runs; 0 if none
- * helps.  Schedules require a multiple of the ranks, an even number, or at least twice the ranks:
- * multiples of twice the ranks satisfy all, so a layout that fails with those never runs. */
+/* Returns the smallest number of micros per replica with which a rejected layout can run, or 0
+ * if no number helps.  A schedule may require a multiple of the ranks, an even number, or at
+ * least twice the ranks.  A multiple of twice the ranks satisfies all three, so a layout that
+ * fails with such a number never runs. */
 static uint32_t micros_needed(const struct layout_enumeration *x,
                               const struct wf_auto_candidate *c)
 {
@@ -256,7 +264,8 @@ static uint32_t micros_needed(const struct layout_enumeration *x,
         uint32_t n = micros_of_file(c->schedule);
         return n > 0 && can_run(x, c, n) ? n : 0;
     }
-    if ((g->flags & WEFT_GEN_USES_COST) != 0) /* any number works; trying would search */
+    /* any number works; can_run() would start a search */
+    if ((g->flags & WEFT_GEN_USES_COST) != 0)
         return c->dp > set && c->pp <= x->model->layers ? 1 : 0;
     uint64_t first = (set + c->dp - 1) / c->dp, last = (first + unit - 1) / unit * unit;
     if ((uint64_t)c->dp * first > x->settings->data.batch || !can_run(x, c, last))
@@ -324,7 +333,7 @@ static enum weft_status try_schedules(struct layout_enumeration *x, struct wf_au
     size_t n;
     const struct weft_generator *all = weft_generator_list(&n);
     c.schedule = x->settings->parallel.schedule;
-    /* One rank runs its micros one after the other with every schedule. */
+    /* With one rank, every schedule runs the micros one after the other. */
     bool plain = c.pp == 1 && x->settings->parallel.chunks == 0;
     if (x->settings->parallel.given.schedule || plain)
         return x->searching ? WEFT_OK : try_chunks(x, c, profile, err);
@@ -337,7 +346,8 @@ static enum weft_status try_schedules(struct layout_enumeration *x, struct wf_au
     return WEFT_OK;
 }
 
-/* Returns a lower bound: all ranks are busy all the time, and there is no update. */
+/* Returns a lower bound of the step time: all ranks are always busy, and the update takes no
+ * time. */
 static double time_lower_bound(const struct layout_enumeration *x,
                                const struct wf_auto_candidate *c,
                                const struct wf_auto_profile *profile)
@@ -363,7 +373,8 @@ static enum weft_status try_threads(struct layout_enumeration *x, struct wf_auto
     bool any = false;
     for (size_t i = m->n_profiles; i-- > 0;) {
         const struct wf_auto_profile *profile = &m->profiles[i];
-        bool last = i == 0 && !any; /* oversubscribed, but it runs */
+        /* use more threads than cores rather than no profile at all */
+        bool last = i == 0 && !any;
         if (ranks * profile->threads > m->cores && !last)
             continue;
         any = true;
@@ -375,7 +386,7 @@ static enum weft_status try_threads(struct layout_enumeration *x, struct wf_auto
     return WEFT_OK;
 }
 
-/* Returns true if the search tries this number of ranks.  With many cores it tries only
+/* Returns true if the enumeration tries this number of ranks.  With many cores it tries only
  * divisors of the number of cores, and multiples of the given pp or dp. */
 static bool is_rank_count(const struct layout_enumeration *x, uint64_t ranks)
 {
@@ -477,8 +488,8 @@ static bool is_repeated(const struct wf_auto_candidate *list, size_t i)
     return false;
 }
 
-/* Tries schedules made by search where they could win: in the best few divisions into ranks that
- * would be the fastest without a bubble. */
+/* Tries schedules made by search where they could win: only for the few divisions into ranks
+ * that would be the fastest if they had no bubble. */
 static enum weft_status search_best(struct layout_enumeration *x, struct weft_error *err)
 {
     size_t n = x->list.n, searched = 0;
@@ -500,7 +511,8 @@ static enum weft_status search_best(struct layout_enumeration *x, struct weft_er
     return st;
 }
 
-/* Bounds how much faster another order of the chosen layout could be. */
+/* Computes an upper bound of the time that another order of actions could save in the chosen
+ * layout. */
 static enum weft_status bound_choice(struct layout_enumeration *x, struct weft_error *err)
 {
     struct wf_auto_candidate *c = &x->list.at[0];
@@ -544,7 +556,8 @@ enum weft_status wf_auto_choose(const struct wf_train_settings *s,
     x.searching = true;
     if (st == WEFT_OK)
         st = x.list.n > 0 ? search_best(&x, err)
-                          : try_all(&x, err); /* some searched schedules need less memory */
+                          /* schedules made by search may need less memory */
+                          : try_all(&x, err);
     if (st == WEFT_OK && x.list.n == 0)
         st = nothing_found(&x, err);
     out->min_micros = st == WEFT_USAGE ? x.min_micros : 0;

@@ -22,66 +22,83 @@
 #include "weft/spec.h"
 #include "weft/status.h"
 
-/* Seconds of the passes over one item for one micro. */
+/* Seconds per micro for one item: forward (f), input gradient (i), weight gradient (w), and
+ * whole backward (b). */
 struct wf_auto_times {
     double f, i, w, b;
 };
 
-/* Times of a rank with this number of threads while all cores are busy. */
+/* Times of a rank that runs `threads` threads while all cores are busy. */
 struct wf_auto_profile {
     uint32_t threads;
     struct wf_auto_times embedding, layer, head;
-    /* Seconds per element: norm, update and packing of an owned element; packing of an element
-     * that another rank updated; adding an element of another rank's gradient. */
+    /* Seconds per element.  update: norm, update and packing of an element that this rank owns;
+     * pack: packing of an element that another rank updated; sum: adding an element of the
+     * gradient of another rank. */
     double update, pack, sum;
 };
 
 struct wf_auto_machine {
-    uint32_t ranks;          /* that were started; 0: any number, as threads of this process */
-    uint32_t cores;          /* of all ranks together */
-    uint32_t ranks_per_host; /* that share `bytes`; 0: all ranks */
-    size_t bytes;            /* of memory; 0: no limit */
-    bool copies;             /* messages are copied and need memory */
-    double hop;              /* seconds per message */
-    double link;             /* seconds per byte; 0: messages are passed by reference */
+    /* number of started ranks; 0: any number, as threads of this process */
+    uint32_t ranks;
+    uint32_t cores;          /* number of cores of all ranks together */
+    uint32_t ranks_per_host; /* number of ranks that share `bytes`; 0: all ranks */
+    size_t bytes;            /* bytes of memory per host; 0: no limit */
+    bool copies;             /* the transport copies messages, which needs memory */
+    double hop;              /* latency: seconds per message */
+    /* seconds per byte of a message; 0: messages are passed by reference */
+    double link;
     const struct wf_auto_profile *profiles; /* borrowed: in ascending order of threads */
     size_t n_profiles;
 };
 
-/* One layout. */
+/* One layout with its estimated time and memory. */
 struct wf_auto_candidate {
     uint32_t pp, dp, chunks, threads; /* chunks 0: the schedule's default */
-    const char *schedule;             /* borrowed: from the settings, or a generator's name */
-    double seconds;                   /* per step: pipeline + update */
-    double pipeline, update;          /* all micros; reduction and optimizer */
+    /* borrowed: value from the settings, or name of a generator */
+    const char *schedule;
+    double seconds; /* seconds per step: pipeline + update */
+    /* seconds of all micros; seconds of reduction and optimizer */
+    double pipeline, update;
     double bubble;
-    double gap; /* of the chosen layout: maximum gain in `pipeline` by another order, proven */
-    size_t rank_bytes, total_bytes; /* of the fullest rank; of all ranks */
+    /* chosen layout only: proven upper bound of the gain in `pipeline` by another order of
+     * actions */
+    double gap;
+    /* bytes of the rank that needs most memory; bytes of all ranks */
+    size_t rank_bytes, total_bytes;
 };
 
 struct wf_auto_candidates {
-    struct wf_auto_candidate *at; /* owned: the chosen layout, then the others by time */
+    /* owned: the chosen layout, then the other layouts by ascending time */
+    struct wf_auto_candidate *at;
     size_t n;
-    double fastest; /* seconds of the fastest; the chosen one may be slightly slower */
-    size_t n_tried, n_over_limit; /* timed; over the memory limit */
-    size_t n_pruned;     /* divisions into ranks that would take at least twice as long */
-    size_t least_bytes;  /* of all ranks in the smallest layout over the limit */
-    uint32_t min_micros; /* if no layout can run: the number with which one could; 0: none */
+    /* seconds of the fastest layout; the chosen layout may be slightly slower */
+    double fastest;
+    /* number of layouts that were timed; that exceed the memory limit */
+    size_t n_tried, n_over_limit;
+    /* number of pruned divisions into ranks: they would take at least twice as long */
+    size_t n_pruned;
+    /* bytes of all ranks in the smallest layout that exceeds the memory limit */
+    size_t least_bytes;
+    /* if no layout can run: the number of micros with which a layout could; 0: none */
+    uint32_t min_micros;
 };
 
-/* Layouts within this factor of the fastest count as equally fast: measurements vary. */
+/* Layouts within this factor of the fastest layout count as equally fast, because measurements
+ * vary. */
 #define WF_AUTO_TOLERANCE 1.02
 
 /* Lists all layouts that fit the ranks, the model, the micros, the memory and the given
- * settings.  The first is the one with the fewest ranks, then with the minimum memory, among
- * those about as fast as the fastest.  Returns WEFT_USAGE with the reason of the first failure,
- * and sets out->min_micros, if no layout can run; WEFT_NOMEM if none fits into memory.
- * Local. */
+ * settings. Among the layouts about as fast as the fastest one, the first in the list has the
+ * fewest ranks and, if several have, needs the least memory.  If no layout can run, returns
+ * WEFT_USAGE with the reason of the first failure and sets out->min_micros.  Returns WEFT_NOMEM
+ * if no layout fits into memory.  Local. */
 enum weft_status wf_auto_choose(const struct wf_train_settings *s,
                                 const struct weft_model *model,
                                 const struct wf_auto_machine *machine,
                                 struct wf_auto_candidates *out, struct weft_error *err);
-void wf_auto_candidates_release(struct wf_auto_candidates *list); /* a zeroed one is allowed */
+void wf_auto_candidates_release(
+    struct wf_auto_candidates *list); /* a zeroed struct is allowed */
 
 /* -- measuring ------------------------------------------------------------------------------ */
 
@@ -91,8 +108,10 @@ struct wf_auto_probe {
     struct weft_model model;
     uint32_t rows, seq;
     struct weft_item
-        scale[3]; /* embedding, layer, head: operations of the model / of the probe */
-    size_t bytes; /* of one measurement, approximately */
+        /* for embedding, layer and head: operations of the model divided by operations of the
+         * probe */
+        scale[3];
+    size_t bytes; /* approximate bytes of memory for one measurement */
     enum wf_dtype precision;
     bool fast_sums;
     uint32_t recompute;
@@ -102,19 +121,20 @@ enum weft_status wf_auto_probe_init(struct wf_auto_probe *probe,
                                     const struct wf_train_settings *s,
                                     const struct weft_model *model, struct weft_error *err);
 
-/* Measures on every rank of comm at once, as they will run; each rank gets its own figures.
- * Collective. */
+/* Measures on all ranks of comm at the same time, since they will also compute at the same
+ * time. Each rank receives its own times.  Collective. */
 enum weft_status wf_auto_measure(struct weft_comm *comm, const struct wf_auto_probe *probe,
                                  uint32_t threads, struct wf_auto_profile *out,
                                  struct weft_error *err);
 
-/* Measures messages from rank 0 to the last rank and back: *hop and *link as above, on rank 0; 0
- * with one rank.  Collective. */
+/* Measures messages from rank 0 to the last rank and back.  Sets *hop and *link on rank 0 as in
+ * struct wf_auto_machine; both are 0 if there is only one rank.  Collective. */
 enum weft_status wf_auto_measure_hops(struct weft_comm *comm, double *hop, double *link,
                                       struct weft_error *err);
 
-/* Stores the numbers of threads per rank to measure, in ascending order, for at least `ranks` ranks
- * on `cores` cores, and returns how many there are.  A given number is the only one. */
+/* Stores the numbers of threads per rank to measure, in ascending order, for at least `ranks`
+ * ranks on `cores` cores.  Returns how many numbers were stored.  If `given` is not 0, it is
+ * the only one. */
 enum { WF_AUTO_MAX_PROFILES = 16 };
 size_t wf_auto_thread_counts(uint32_t cores, uint32_t ranks, uint32_t given,
                              uint32_t out[WF_AUTO_MAX_PROFILES]);

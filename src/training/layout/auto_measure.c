@@ -1,5 +1,5 @@
-/* Measures the passes on this machine: one layer, an embedding and a head run a few times, on all
- * ranks that share the machine at once. */
+/* Measures the passes on this machine: all ranks that share the machine run one layer, an
+ * embedding and a head a few times, at the same time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,9 @@
 #include "training/layout/auto.h"
 
 enum {
-    MAX_TOKENS = 512, /* of the measured micro: more are not faster per token */
-    MIN_TOKENS = 32,  /* tokens are a multiple of this */
+    /* maximum tokens of the measured micro; more tokens do not reduce the time per token */
+    MAX_TOKENS = 512,
+    MIN_TOKENS = 32, /* the number of tokens is a multiple of MIN_TOKENS */
     MIN_VOCAB = 1024,
     REPEATS = 5,
     SUM_TILE = 1 << 16,
@@ -24,7 +25,8 @@ enum {
     PINGS = 25,
 };
 
-/* Operations of one pass over a layer, and nanoseconds for all passes over an item. */
+/* LAYER_FLOPS: operations of one pass over a layer.  ITEM_NS: nanoseconds for all passes over
+ * an item. */
 #define LAYER_FLOPS 4e9
 #define ITEM_NS 150000000
 
@@ -49,7 +51,8 @@ static struct weft_item scale_of(const struct weft_item *truth, const struct wef
                               .w = ratio(truth->w, probe->w)};
 }
 
-/* Times are proportional to operations: a larger vocabulary and longer sequences are scaled. */
+/* Computes the factors that scale times of the probe to the model, which may have a larger
+ * vocabulary and longer sequences.  Times are assumed to be proportional to operations. */
 static enum weft_status fill_scales(struct wf_auto_probe *p, const struct weft_items *truth,
                                     struct weft_error *err)
 {
@@ -85,7 +88,8 @@ enum weft_status wf_auto_probe_init(struct wf_auto_probe *p, const struct wf_tra
     };
     p->rows = clamp((double)tokens / p->seq, 1, (uint32_t)rows);
     p->model.layers = 1;
-    /* A stage with block residuals needs blocks of other stages; their cost is small. */
+    /* With block residuals, the stage would need blocks of other stages.  Their cost is small,
+     * so the probe has none. */
     p->model.residual_block_layers = 0;
     p->model.vocab = clamp(token / (2.0 * model->dim), MIN_VOCAB, model->vocab);
     enum weft_status st = fill_scales(p, &truth, err);
@@ -95,9 +99,9 @@ enum weft_status wf_auto_probe_init(struct wf_auto_probe *p, const struct wf_tra
 
 /* -- passes --------------------------------------------------------------------------------- */
 
-/* One item as a stage, with the buffers of its calls. */
+/* A stage with one item, and the buffers for its calls. */
 struct layout_bench {
-    struct wf_tstage *t; /* owned, as are the buffers */
+    struct wf_tstage *t; /* owned; the buffers are owned as well */
     struct weft_stage stage;
     int32_t *tokens;
     float *in, *out, *dout, *din;
@@ -176,7 +180,7 @@ static double lap(int64_t *from)
     return seconds;
 }
 
-/* Times a forward, a whole backward, and a backward in two parts. */
+/* Measures a forward pass, a whole backward pass, and a backward pass in two parts. */
 static enum weft_status run_passes(struct layout_bench *b, struct wf_auto_times *out,
                                    struct weft_error *err)
 {
@@ -196,8 +200,8 @@ static enum weft_status run_passes(struct layout_bench *b, struct wf_auto_times 
     return WEFT_OK;
 }
 
-/* Stores the minimum of all rounds: other processes only add to the time.  The first round, with
- * cold caches and pages, is not counted. */
+/* Stores the minimum over all rounds, because other processes can only increase the time.  The
+ * first round, with cold caches and pages, is not counted. */
 static enum weft_status time_passes(struct layout_bench *b, struct wf_auto_times *out,
                                     struct weft_error *err)
 {
@@ -215,8 +219,8 @@ static enum weft_status time_passes(struct layout_bench *b, struct wf_auto_times
     return WEFT_OK;
 }
 
-/* Scales times to the model.  The head's backward is part of its forward; the rest of it grows with
- * the tokens only. */
+/* Scales times of the probe to the model.  Most of the head's backward pass runs in its forward
+ * pass; the remaining part grows only with the number of tokens. */
 static struct wf_auto_times scaled(const struct wf_auto_times *t, const struct wf_auto_probe *p,
                                    uint32_t item)
 {
@@ -247,7 +251,7 @@ static enum weft_status time_update(struct layout_bench *b, struct wf_pool *pool
     for (size_t i = 0; i < n_params; i++)
         n += params[i].n;
     WEFT_TRY(wf_optim_new_stage(b->t, &how, pool, &optim, err));
-    for (uint64_t i = 0; i <= 3; i++) { /* the first allocates pages */
+    for (uint64_t i = 0; i <= 3; i++) { /* round 0 allocates pages and is not counted */
         int64_t at = wf_clock_ns();
         double norm = sqrt(wf_optim_norm_squared(optim));
         const struct wf_optim_step step = {i + 1, 1e-6, norm > 1 ? 1 / norm : 1};

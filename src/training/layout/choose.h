@@ -30,7 +30,7 @@ struct wf_layout_choice {
 enum weft_status wf_layout_choose(struct wf_train_settings *s, const struct weft_model *model,
                                   struct weft_comm *comm, struct wf_layout_choice *out,
                                   struct weft_error *err);
-void wf_layout_choice_release(struct wf_layout_choice *choice); /* a zeroed one is allowed */
+void wf_layout_choice_release(struct wf_layout_choice *choice); /* a zeroed struct is allowed */
 
 /* Lists the best candidate for each combination of pp, dp and threads, the chosen one first: up to
  * `max` borrowed pointers.  Other schedules of the same combination differ little.  Returns their

@@ -57,7 +57,7 @@ struct wf_topology {
  * the model or each other.  Local. */
 enum weft_status wf_topology_init(struct wf_topology *l, const struct wf_train_settings *s,
                                   const struct weft_model *model, struct weft_error *err);
-void wf_topology_release(struct wf_topology *l); /* a zeroed one is allowed */
+void wf_topology_release(struct wf_topology *l); /* a zeroed struct is allowed */
 
 /* Returns WEFT_USAGE if the number of started ranks is wrong.  Local. */
 enum weft_status wf_topology_check_ranks(const struct wf_topology *l, uint32_t started,

@@ -59,7 +59,7 @@ struct wf_run {
 
 /* Initializes a run without reading it.  wf_run_release() frees. */
 enum weft_status wf_run_init(struct wf_run *run, const char *dir, struct weft_error *err);
-void wf_run_release(struct wf_run *run); /* a zeroed one is allowed */
+void wf_run_release(struct wf_run *run); /* a zeroed struct is allowed */
 
 /* Reads what was added or changed since the last call.  Missing and malformed files are left out.
  * Returns WEFT_DATA if the directory is not that of a run. */

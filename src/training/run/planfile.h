@@ -73,7 +73,7 @@ enum weft_status wf_planfile_read(const char *path, struct wf_planfile *out,
 enum weft_status wf_planfile_parse(const char *text, size_t len, const char *source,
                                    struct wf_planfile *out, struct weft_error *err);
 
-/* Frees a plan that was read; a zeroed one is allowed. */
+/* Frees a plan that was read; a zeroed struct is allowed. */
 void wf_planfile_release(struct wf_planfile *plan);
 
 #endif

@@ -20,6 +20,6 @@ enum weft_status wf_rollback_init(struct wf_rollback *rollback, const char *dir,
 /* Removes what did not exist before: empty directories and, if the caller holds the lock, an empty
  * checkpoints/ and the lock file.  Local. */
 void wf_rollback_undo(const struct wf_rollback *rollback, bool locked);
-void wf_rollback_release(struct wf_rollback *rollback); /* a zeroed one is allowed */
+void wf_rollback_release(struct wf_rollback *rollback); /* a zeroed struct is allowed */
 
 #endif

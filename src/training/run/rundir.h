@@ -74,6 +74,6 @@ enum weft_status wf_rundir_record_activity(const char *dir, struct weft_comm *co
 enum weft_status wf_rundir_append_sample(const struct wf_rundir *run, uint64_t step,
                                          const char *text, struct weft_error *err);
 
-void wf_rundir_release(struct wf_rundir *run); /* a zeroed one is allowed */
+void wf_rundir_release(struct wf_rundir *run); /* a zeroed struct is allowed */
 
 #endif

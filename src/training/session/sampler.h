@@ -20,7 +20,7 @@ struct wf_sampler {
  * caller releases the sampler after every outcome.  Local. */
 enum weft_status wf_sampler_init(struct wf_sampler *sampler, const struct wf_train_settings *s,
                                  const struct weft_model *model, struct weft_error *err);
-void wf_sampler_release(struct wf_sampler *sampler); /* a zeroed one is allowed */
+void wf_sampler_release(struct wf_sampler *sampler); /* a zeroed struct is allowed */
 
 /* Appends the prompt and the generated text to *out, on rank 0.  A failure that concerns the
  * text alone is stored in *failure and is not an error of the run.  Collective. */
