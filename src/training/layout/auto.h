@@ -89,7 +89,7 @@ struct wf_auto_candidates {
 #define WF_AUTO_TOLERANCE 1.02
 
 /* Lists all layouts that fit the ranks, the model, the micros, the memory and the given
- * settings. Among the layouts about as fast as the fastest one, the first in the list has the
+ * settings.  Among the layouts about as fast as the fastest one, the first in the list has the
  * fewest ranks and, if several have, needs the least memory.  If no layout can run, returns
  * WEFT_USAGE with the reason of the first failure and sets out->min_micros.  Returns WEFT_NOMEM
  * if no layout fits into memory.  Local. */
@@ -97,8 +97,7 @@ enum weft_status wf_auto_choose(const struct wf_train_settings *s,
                                 const struct weft_model *model,
                                 const struct wf_auto_machine *machine,
                                 struct wf_auto_candidates *out, struct weft_error *err);
-void wf_auto_candidates_release(
-    struct wf_auto_candidates *list); /* a zeroed struct is allowed */
+void wf_auto_candidates_release(struct wf_auto_candidates *list); /* a zeroed list is allowed */
 
 /* -- measuring ------------------------------------------------------------------------------ */
 
@@ -107,10 +106,8 @@ void wf_auto_candidates_release(
 struct wf_auto_probe {
     struct weft_model model;
     uint32_t rows, seq;
-    struct weft_item
-        /* for embedding, layer and head: operations of the model divided by operations of the
-         * probe */
-        scale[3];
+    /* for embedding, layer and head: operations of the model divided by operations of the probe */
+    struct weft_item scale[3];
     size_t bytes; /* approximate bytes of memory for one measurement */
     enum wf_dtype precision;
     bool fast_sums;
@@ -122,7 +119,7 @@ enum weft_status wf_auto_probe_init(struct wf_auto_probe *probe,
                                     const struct weft_model *model, struct weft_error *err);
 
 /* Measures on all ranks of comm at the same time, since they will also compute at the same
- * time. Each rank receives its own times.  Collective. */
+ * time.  Each rank receives its own times.  Collective. */
 enum weft_status wf_auto_measure(struct weft_comm *comm, const struct wf_auto_probe *probe,
                                  uint32_t threads, struct wf_auto_profile *out,
                                  struct weft_error *err);
@@ -132,10 +129,11 @@ enum weft_status wf_auto_measure(struct weft_comm *comm, const struct wf_auto_pr
 enum weft_status wf_auto_measure_hops(struct weft_comm *comm, double *hop, double *link,
                                       struct weft_error *err);
 
+enum { WF_AUTO_MAX_PROFILES = 16 };
+
 /* Stores the numbers of threads per rank to measure, in ascending order, for at least `ranks`
  * ranks on `cores` cores.  Returns how many numbers were stored.  If `given` is not 0, it is
  * the only one. */
-enum { WF_AUTO_MAX_PROFILES = 16 };
 size_t wf_auto_thread_counts(uint32_t cores, uint32_t ranks, uint32_t given,
                              uint32_t out[WF_AUTO_MAX_PROFILES]);
 
