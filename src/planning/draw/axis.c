@@ -133,7 +133,8 @@ void wf_draw_kind_label(unsigned kind, char *out, size_t size)
     snprintf(out, size, "%s", words[kind]);
 }
 
-/* Returns the length of the UTF-8 character at `at`; 0 if it is invalid or a control character. */
+/* Returns the length in bytes of the UTF-8 character at `c`, or 0 if the character is
+ * invalid or a control character. */
 static size_t utf8_length(const unsigned char *c)
 {
     static const uint32_t min[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -1,10 +1,10 @@
-/* Writes Chrome trace events, which Perfetto opens.
+/* Writes Chrome trace events, which Perfetto can open.
  *
- * A rank is a process.  Its compute events, sends and receives are threads; a lane whose events
- * overlap has several threads.  Arrows connect each send with its receive or, in a trace without
- * messages, each producing action with its consumer on another rank.  Times are in microseconds; an
- * abstract unit is written as one microsecond.
- */
+ * Each rank is a process.  The compute events, the sends and the receives of a rank are
+ * threads.  A lane whose events overlap has several threads.  Arrows connect each send with
+ * its receive.  In a trace without messages, arrows connect each producing action with its
+ * consumer on another rank.  Times are in microseconds.  One abstract time unit is written
+ * as one microsecond. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +18,9 @@
 struct chrome {
     struct wf_json j;
     const struct weft_trace *t; /* borrowed */
-    double us_per_unit;         /* microseconds per unit of the trace's time */
+    double us_per_unit;         /* microseconds per time unit of the trace */
     uint64_t first_pid, next_flow;
-    bool several; /* there are several traces */
+    bool several; /* true if there are several traces */
 };
 
 /* -- events --------------------------------------------------------------------------------- */
@@ -105,7 +105,8 @@ static void put_slice(struct chrome *c, const struct weft_trace_event *e, uint64
 
 /* -- arrows --------------------------------------------------------------------------------- */
 
-/* One endpoint of an arrow.  Both endpoints have the same key: direction, consumer's stage, micro. */
+/* One endpoint of an arrow.  Both endpoints of an arrow have the same key: the direction,
+ * the consumer's stage and the micro. */
 struct arrow_endpoint {
     uint64_t key;
     double start;
@@ -114,7 +115,7 @@ struct arrow_endpoint {
 };
 
 struct arrows {
-    struct arrow_endpoint *from, *to; /* owned: at most two per event */
+    struct arrow_endpoint *from, *to; /* owned: at most two endpoints per event */
     size_t n_from, n_to;
     bool messages;
 };
@@ -168,11 +169,12 @@ static void put_arrow_endpoint(struct chrome *c, const char *ph,
     wf_json_string(&c->j, "cat", "flow");
     if (*ph == 'f')
         wf_json_string(&c->j, "bp",
-                       "e"); /* binds to the enclosing slice, not to the next one */
+                       "e"); /* the arrow ends at the enclosing slice, not at the next slice */
     end_event(c);
 }
 
-/* Writes an arrow from the middle of one slice to the middle of the other, never back in time. */
+/* Writes an arrow from the middle of one slice to the middle of another slice.  The arrow
+ * never points back in time. */
 static void put_arrow(struct chrome *c, const struct arrow_endpoint *from,
                       const struct arrow_endpoint *to)
 {
@@ -186,7 +188,8 @@ static void put_arrow(struct chrome *c, const struct arrow_endpoint *from,
     c->next_flow++;
 }
 
-/* Connects the k-th producer of a key with its k-th consumer, if they are on different ranks. */
+/* Connects the k-th producer with the k-th consumer of each key if they are on different
+ * ranks. */
 static void put_arrows(struct chrome *c, struct arrows *a)
 {
     qsort(a->from, a->n_from, sizeof *a->from, compare_endpoints);

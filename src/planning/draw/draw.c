@@ -1,4 +1,4 @@
-/* Selects the format, and writes the formats text, SVG and trace. */
+/* Selects the output format, and writes the formats text, SVG and trace. */
 #include "weft/draw.h"
 
 #include <stdlib.h>

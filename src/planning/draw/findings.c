@@ -1,4 +1,4 @@
-/* Draws the rows around the findings of a verification, with markers under them. */
+/* Draws the rows around the findings of a verification, with a marker under each finding. */
 #include "planning/draw/findings.h"
 
 #include <stdio.h>
@@ -17,14 +17,15 @@ static size_t cell_text(const struct weft_action_span row, size_t i, char out[64
     return n;
 }
 
-/* Draws the cells of a row around one position.  Returns the position's first column and its width. */
+/* Draws the cells of a row around the position `place`.  Returns the first column of the
+ * cell at `place` and the width of this cell. */
 static size_t put_cells(struct wf_text *out, struct weft_action_span row, size_t place,
                         size_t room, size_t *width)
 {
     char cell[64];
     size_t column = 0, mark = 0;
     if (place > 0 && place < row.len && row.at[place - 1].paired)
-        place--; /* both halves of a pair are one cell */
+        place--; /* both actions of a pair are drawn as one cell */
     size_t begin = place < 3 ? 0 : (place > row.len ? row.len : place) - 3;
     if (begin > 0 && row.at[begin - 1].paired)
         begin--;

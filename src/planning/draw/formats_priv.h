@@ -1,4 +1,5 @@
-/* The formats that are written from traces without a picture. */
+/* Declares the writers of the formats that are written directly from traces, without a
+ * picture. */
 #ifndef PLANNING_DRAW_FORMATS_PRIV_H
 #define PLANNING_DRAW_FORMATS_PRIV_H
 

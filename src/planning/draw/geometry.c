@@ -28,7 +28,7 @@ struct geometry {
     struct wf_panel *panels; /* owned */
     size_t n;
     double left, plot; /* x of time 0, and the width of the time axis */
-    double gap;        /* between the rows of two ranks */
+    double gap;        /* vertical distance between the rows of two ranks */
     double y;
 };
 
@@ -40,7 +40,8 @@ static int compare_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Returns the length that three of four compute events reach, or 0 if there is no event. */
+/* Returns the length that three quarters of the compute events reach or exceed, or 0 if
+ * there is no event. */
 static double typical_length(const struct weft_trace *t)
 {
     double *all = malloc(sizeof *all * (t->n_events + 1)), typical = 0;
@@ -56,7 +57,7 @@ static double typical_length(const struct weft_trace *t)
     return typical;
 }
 
-/* Returns a width at which the label of a typical cell fits, within limits. */
+/* Returns a width at which the label of a typical cell fits, clamped to the allowed range. */
 static double fitting_width(const struct geometry *l)
 {
     double wide = 560;
@@ -163,7 +164,7 @@ static enum weft_status put_heading(struct geometry *l, size_t i, struct weft_er
     return st;
 }
 
-/* Adds the idle background of the ranks, and the names of all ranks or of as many as fit. */
+/* Adds the idle background of a rank.  Adds its name if there is room for it. */
 static void put_rank_frame(struct geometry *l, const struct wf_panel *p, uint32_t rank,
                            double y)
 {
@@ -204,7 +205,8 @@ static enum weft_status put_panel(struct geometry *l, size_t i, struct weft_erro
     return WEFT_OK;
 }
 
-/* Adds the ticks under the rows, far enough apart that the numbers do not touch. */
+/* Adds the ticks under the rows.  The distance between ticks is large enough to keep the
+ * numbers apart. */
 static void put_axis(struct geometry *l)
 {
     char text[40];
@@ -240,7 +242,7 @@ struct legend {
 
 enum { SWATCH = 22, SWATCH_HEIGHT = 14 };
 
-/* Starts a new line if the next entry does not fit. */
+/* Starts a new line of the legend if the next entry does not fit into the current line. */
 static void begin_entry(struct legend *g, double swatches, const char *text)
 {
     double need = swatches * SWATCH + 6 + wf_text_width(text, SMALL, false);
@@ -353,7 +355,7 @@ static enum weft_status compute_sizes(struct geometry *l, struct weft_error *err
     l->out->width = l->left + l->plot + MARGIN + 4;
     double row = fitting_row(all_ranks(l));
     set_rows(l, row);
-    if (o->height != 0) { /* without the approximate height above and below the rows */
+    if (o->height != 0) { /* subtract the approximate height of everything except the rows */
         double others = 2 * MARGIN + 110.0 + (o->title != NULL ? 27 : 0) + 50.0 * (double)l->n;
         row = (o->height - others) / fmax(1, rows_height(l)) * (row + l->gap);
         set_rows(l, fmax(2, fmin(floor(row - gap_of(row)), 120)));

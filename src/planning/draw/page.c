@@ -1,10 +1,10 @@
-/* Writes one self-contained HTML page.  It loads no file, uses no network and runs only the script
- * that weft was built with.
+/* Writes one self-contained HTML page.  The page loads no file, uses no network and runs
+ * only the script that is built into weft.
  *
- * The page contains the traces as JSON.  A lane is one flat list of numbers: start, length, code,
- * stage, micro; if code & 32, kind, stage and micro of a pair's other half; if code & 64, bytes and
- * peer.  code & 31 is the kind.
- */
+ * The page contains the traces as JSON.  A lane is one flat list of numbers.  Each event has
+ * the numbers start, length, code, stage and micro.  If code & 32 is set, then follow the
+ * kind, stage and micro of the other action of a pair.  If code & 64 is set, then follow
+ * bytes and peer. code & 31 is the kind. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 #include "planning/draw/page_priv.h"
 #include "planning/draw/palette.h"
 
-/* Ten digits are more than a screen can show and fewer than a double needs. */
+/* Writes a number with ten digits: more than a screen can show, fewer than a double has. */
 static void put_number(FILE *out, double value)
 {
     if (value >= 0 && value < 1e9 && value == (double)(uint64_t)value)

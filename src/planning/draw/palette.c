@@ -13,8 +13,8 @@ uint32_t wf_ink_colour(enum wf_ink ink)
     return colours[ink];
 }
 
-/* The first and the last shade per kind, from the colours of Okabe and Ito, which remain
- * distinguishable with the common kinds of colour blindness. */
+/* The first and the last shade of each kind.  They are based on the Okabe-Ito colours, which
+ * people with common kinds of colour blindness can distinguish. */
 static const struct {
     uint32_t first, last, band;
 } hues[WEFT_N_ACT_KINDS] = {

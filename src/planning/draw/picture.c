@@ -1,4 +1,4 @@
-/* Adds the parts of a picture, and measures text. */
+/* Adds areas, cells and labels to a picture, and measures text. */
 #include "planning/draw/picture.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "base/size.h"
 
-/* Grows an array by one element.  Returns NULL without memory. */
+/* Grows an array by one element.  Returns NULL if memory allocation fails. */
 static void *more(struct wf_picture *p, void *at, size_t *cap, size_t n, size_t size)
 {
     if (n < *cap)
@@ -39,8 +39,8 @@ void wf_picture_add_cell(struct wf_picture *p, struct wf_cell cell)
     at[p->n_cells++] = cell;
 }
 
-/* Widths of the printable ASCII characters in DejaVu Sans, in thousandths of the font size.  It is
- * the widest of the requested fonts, so text is never wider than computed. */
+/* Widths of the printable ASCII characters in DejaVu Sans, in thousandths of the font size.
+ * DejaVu Sans is the widest of the requested fonts, so text is never wider than computed. */
 static const uint16_t widths[95] = {
     318,  401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,
     636,  636, 636, 636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531,
@@ -83,7 +83,7 @@ void wf_picture_add_label(struct wf_picture *p, struct wf_label label, const cha
                sum + char_width((unsigned char)text[n]) * unit + dots <= room)
             sum += char_width((unsigned char)text[n++]) * unit;
         while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
-            n--; /* do not cut within a character */
+            n--; /* do not cut inside a UTF-8 character */
         wf_text_add(&p->texts, text, n);
         wf_text_adds(&p->texts, "...");
         label.width = sum + dots;

@@ -1,4 +1,4 @@
-/* Converts the events of a rank to cells, shares and labels. */
+/* Converts the events of a rank to cells, stacked shares and labels. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "base/size.h"
 #include "planning/draw/rows_priv.h"
 
-/* A row is divided into tiles.  If a tile has too many actions, each of its columns shows the shares
- * of time per kind. */
+/* A row is divided into tiles.  If a tile has too many actions, it is drawn as columns, and
+ * each column shows the share of time of each kind. */
 enum { TILE = 64, COLUMN = 4 };
 
 /* Padding around a label in its cell. */
@@ -18,10 +18,10 @@ enum { TILE = 64, COLUMN = 4 };
 /* The actions that start in one tile. */
 struct wf_tile {
     uint32_t count;
-    float width; /* of all of them, in pixels */
+    float width; /* total width of these actions in pixels */
 };
 
-/* The visible part of an event: later events of the same row cover the rest. */
+/* The visible part of an event.  Later events of the same row cover the rest of the event. */
 struct wf_span {
     double begin, end;
     const struct weft_trace_event *event; /* borrowed */
@@ -181,11 +181,11 @@ static void put_half(const struct wf_panel *p, struct wf_cell c,
         put_label(p, &c, a, out);
 }
 
-/* Draws one event from x to x1.  `whole` is true if no part of the event is hidden. */
+/* Draws one event from x to x1.  `whole` is true if the event is entirely visible. */
 static void put_cell(const struct wf_panel *p, const struct weft_trace_event *e, double x,
                      double x1, double y, double h, bool whole, struct wf_picture *out)
 {
-    double gap = x1 - x >= 3 ? 0.5 : 0; /* separates neighbours of one kind */
+    double gap = x1 - x >= 3 ? 0.5 : 0; /* separates neighbouring cells of the same kind */
     struct wf_cell c = {
         .x = (float)(x + gap), .y = (float)y, .w = (float)(x1 - x - 2 * gap), .h = (float)h};
     if (!e->action.paired) {
@@ -225,10 +225,12 @@ static void add_shares(struct wf_panel *p, const struct weft_trace_event *e, dou
     }
 }
 
-/* Draws the stacked shares of a row: F, B, I, W from the bottom; the rest is idle. */
+/* Draws the stacked shares of a row, from bottom to top: F, B, I, W.  The remaining height
+ * is idle time. */
 static void put_stacks(struct wf_panel *p, double y, double h, struct wf_picture *out)
 {
-    enum { STEPS = 24 }; /* heights are rounded, so neighbours are often equal */
+    /* heights are rounded, so neighbouring columns are often equal */
+    enum { STEPS = 24 };
     size_t columns = (size_t)ceil(p->width / COLUMN), first = out->n_cells;
     struct wf_cell last[WEFT_N_ACT_KINDS];
     memset(last, 0, sizeof last);
@@ -264,7 +266,8 @@ static void put_stacks(struct wf_panel *p, double y, double h, struct wf_picture
 
 /* -- rows ----------------------------------------------------------------------------------- */
 
-/* Collects the events of one slot of one lane, each until the next one starts. */
+/* Collects the visible parts of the events in one slot of one lane.  Each part ends when the
+ * next event starts. */
 static size_t collect_spans(struct wf_panel *p, uint32_t rank, enum weft_lane lane,
                             unsigned slot)
 {
@@ -295,8 +298,9 @@ static void count_tiles(struct wf_panel *p, size_t n, size_t n_tiles)
     }
 }
 
-/* In a picture that is dense as a whole, a tile is drawn as single cells only if it is clearly less
- * dense.  Otherwise neighbouring tiles near the limit would differ by chance. */
+/* Returns true if a tile is drawn as shares.  In a picture that is dense on average, a tile
+ * is drawn as single cells only if the tile is clearly less dense.  Otherwise neighbouring
+ * tiles near the limit would differ by chance. */
 static bool is_dense(const struct wf_panel *p, const struct wf_tile *tile)
 {
     bool dense = p->typical < 1.2 * WF_DENSE_PIXELS;
@@ -311,7 +315,7 @@ static void put_strip(struct wf_panel *p, size_t n, double y, double h, struct w
     for (size_t i = 0; i < n; i++) {
         const struct wf_span *s = &p->spans[i];
         double x = s->begin * p->scale, end = fmin(s->end * p->scale, p->width);
-        double piece = x; /* begin of the current sparse part */
+        double piece = x; /* start of the current part that is drawn as single cells */
         bool cut = false;
         for (size_t tile = (size_t)(x / TILE); tile < tiles && (double)(tile * TILE) < end;
              tile++) {

@@ -12,7 +12,8 @@ struct axes {
     double x_step, y_step, x_most, y_least, y_most;
 };
 
-/* Returns 1, 2 or 5 times a power of ten that divides the axis into about eight steps. */
+/* Returns a step of the form 1, 2 or 5 times a power of ten that divides the axis into about
+ * eight parts. */
 static double step_for(double max)
 {
     double step = pow(10, floor(log10(max / 8)));
@@ -54,8 +55,8 @@ static int by_height(const void *pa, const void *pb)
     return a->y != b->y ? (a->y < b->y ? 1 : -1) : (a->x > b->x) - (a->x < b->x);
 }
 
-/* Draws the front from the slowest to the fastest point.  The labels form a column at the right with
- * a minimum distance, and a thin line leads to each point. */
+/* Draws the Pareto front from the slowest to the fastest point.  The labels are in a column
+ * at the right, with a minimum distance.  A thin line connects each label with its point. */
 static void put_front(FILE *out, const struct axes *a, const struct wf_point *const *front,
                       size_t n)
 {
@@ -73,8 +74,9 @@ static void put_front(FILE *out, const struct axes *a, const struct wf_point *co
     }
 }
 
-/* Chooses the range of y: from slightly below the minimum to the top of the front, and at least to
- * 1.5 times the minimum.  A few much worse points then do not compress the others. */
+/* Chooses the range of y.  The range starts slightly below the minimum and ends at the top
+ * of the front, or at 1.5 times the minimum if that is larger.  So a few much worse points
+ * do not compress all other points. */
 static struct axes choose_axes(const struct wf_point *points, size_t n)
 {
     struct axes a = {.x_most = 1e-300, .y_least = HUGE_VAL, .y_most = 1e-300};

@@ -1,4 +1,5 @@
-/* Writes SVG.  All cells of one colour are one path, because a picture may have 100,000 cells. */
+/* Writes SVG.  All cells of the same colour are one path, because a picture may have 100,000
+ * cells. */
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static void put_attribute(FILE *out, const char *name, double value)
     fputc('"', out);
 }
 
-/* Writes one rectangle of a path.  It rounds the right edge, not the width, so neighbours touch. */
+/* Writes one rectangle of a path.  Rounds the right edge instead of the width, so
+ * neighbouring rectangles touch. */
 static void put_box(FILE *out, const struct wf_cell *c)
 {
     double x = round(c->x * 100.0) / 100, y = round(c->y * 100.0) / 100;

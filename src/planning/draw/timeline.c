@@ -13,22 +13,25 @@ enum { MAX_ROWS = 64, GUTTER = 10 };
 struct canvas {
     struct wf_text *out; /* borrowed */
     struct weft_text_style style;
-    const struct weft_schedule *s; /* borrowed; NULL: draw the trace */
-    const struct weft_metrics *m;  /* borrowed; of the schedule */
-    const struct weft_trace *t;    /* borrowed; NULL: draw the schedule */
+    const struct weft_schedule *s; /* borrowed; NULL to draw the trace `t` */
+    const struct weft_metrics *m;  /* borrowed; metrics of the schedule */
+    const struct weft_trace *t;    /* borrowed; NULL to draw the schedule `s` */
     uint32_t n_ranks;
-    double makespan, factor; /* the end of the axis; axis units per unit of the trace */
-    double scale;            /* columns per unit of the axis */
-    const char *unit;        /* of the axis, ASCII */
+    /* end of the axis, in axis units; axis units per time unit of the trace */
+    double makespan, factor;
+    double scale;     /* columns per axis unit */
+    const char *unit; /* name of the axis unit, in ASCII */
     size_t columns;
-    bool several;    /* ranks have several stages */
-    bool with_stage; /* labels show the stage */
-    bool dense;      /* every cell shows its micro-batch, so cells need no blank between them */
-    char *marks;     /* owned: (columns), the character; ' ' between cells, 0 for idle */
-    uint8_t *kinds;  /* owned: (columns), for colours */
+    bool several;    /* true if a rank can have several stages */
+    bool with_stage; /* true if labels include the stage */
+    /* true if every cell shows its micro-batch, so no blank is needed between cells */
+    bool dense;
+    /* owned: (columns), the character to print; ' ' between cells, 0 for idle time */
+    char *marks;
+    uint8_t *kinds; /* owned: (columns), kind of action, which selects the colour */
 };
 
-/* The kind of an overlapped pair, which is one cell. */
+/* PAIR is the kind of an overlapped pair, which is drawn as one cell. */
 enum { PAIR = WEFT_N_ACT_KINDS, NOTHING };
 
 /* One cell of a row: an action or an overlapped pair. */
@@ -37,7 +40,8 @@ struct timeline_cell {
     double start, length;
 };
 
-/* Finds the next compute action of a rank with a duration, from position *at on. */
+/* Finds the next compute action of a rank with a positive duration, starting at position
+ * *at. */
 static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at,
                       struct timeline_cell *out)
 {
@@ -68,11 +72,11 @@ static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at,
     return false;
 }
 
-/* Background colours of a 256-colour terminal, dark enough for white text on them. */
+/* Background colours of a 256-colour terminal.  White text is readable on all of them. */
 static const uint8_t colours[] = {
     [WEFT_ACT_F] = 25, [WEFT_ACT_B] = 28, [WEFT_ACT_I] = 30, [WEFT_ACT_W] = 94, [PAIR] = 54};
 
-/* Prints the label of a cell: the whole label, or as much as fits into `room` columns. */
+/* Prints the most detailed label of a cell that fits into `room` columns, or else its letter. */
 static size_t label_of(const struct canvas *c, const struct weft_action *a, size_t room,
                        char out[64])
 {
@@ -90,8 +94,9 @@ static size_t label_of(const struct canvas *c, const struct weft_action *a, size
     return n <= room ? n : (size_t)snprintf(out, 64, "%s", weft_act_name(a->kind));
 }
 
-/* Computes the columns per unit of time that all labels need, with the stage and a blank or without
- * both, and the shortest action. */
+/* Computes the number of columns per unit of time that all labels need.  *wide includes the
+ * stage and a blank, and *narrow includes neither.  Also computes the length of the shortest
+ * action. */
 static void measure(struct canvas *c, double *wide, double *narrow, double *shortest)
 {
     char label[64];
@@ -111,9 +116,9 @@ static void measure(struct canvas *c, double *wide, double *narrow, double *shor
     }
 }
 
-/* Chooses the scale.  If possible every label fits with a blank after it.  Otherwise the shortest
- * action has a whole number of columns, so equal actions look equal.  Otherwise the drawing fills the
- * width. */
+/* Chooses the scale.  If possible, every label fits with a blank after it.  Otherwise the
+ * shortest action gets a whole number of columns, so equal actions have equal widths.  If
+ * this is also not possible, the drawing fills the available width. */
 static double choose_scale(struct canvas *c, size_t room)
 {
     double wide, narrow, shortest;
@@ -124,7 +129,7 @@ static double choose_scale(struct canvas *c, size_t room)
     c->dense = true;
     if (scale * c->makespan <= (double)room)
         return scale;
-    c->with_stage = false; /* in all cells, because a mixture would be misleading */
+    c->with_stage = false; /* no cell shows the stage, because a mixture would be misleading */
     double whole = floor((double)room / c->makespan * shortest);
     scale = whole >= 1 ? whole / shortest : (double)room / c->makespan;
     c->dense = scale >= narrow * (1 - 1e-9);
@@ -141,7 +146,8 @@ static void paint_action(struct canvas *c, const struct weft_action *a, double s
                          double length)
 {
     size_t begin = column_of(c, start), end = column_of(c, start + length);
-    if (end <= begin) { /* less than a column: drawn only if it covers the column's middle */
+    /* shorter than a column: drawn only if it covers the middle of the column */
+    if (end <= begin) {
         double middle = floor(start * c->scale) + 0.5;
         if (start * c->scale > middle || (start + length) * c->scale < middle)
             return;
@@ -199,8 +205,8 @@ static void put_rank(struct canvas *c, uint32_t rank)
     wf_text_adds(c->out, c->style.utf8 ? "│\n" : "|\n");
 }
 
-/* Appends the numbers of the axis: multiples of 1, 2 or 5 times a power of ten, at least 12 columns
- * apart. */
+/* Appends the numbers of the axis.  They are multiples of 1, 2 or 5 times a power of ten,
+ * and at least 12 columns apart. */
 static void put_axis(struct canvas *c)
 {
     double step = pow(10, floor(log10(12 / c->scale)));
@@ -218,7 +224,7 @@ static void put_axis(struct canvas *c)
     wf_text_addc(c->out, '\n');
 }
 
-/* Appends a note if the drawing omits short actions, with the width that would show them. */
+/* If the drawing omits short actions, appends a note with the width that would show them. */
 static void put_note(struct canvas *c)
 {
     enum { WIDEST = 1000000 };
@@ -244,7 +250,7 @@ static void put_note(struct canvas *c)
                      advice);
 }
 
-/* Draws all rows and the axis.  A scale of 0 selects one that suits the labels. */
+/* Draws all rows and the axis.  If the scale is 0, chooses a scale that suits the labels. */
 static void put_all(struct canvas *c)
 {
     size_t room = c->style.width > GUTTER + 12 ? c->style.width - GUTTER - 1 : 12;

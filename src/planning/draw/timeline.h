@@ -5,22 +5,23 @@
 #include "base/text.h"
 #include "weft/draw.h"
 
-/* Appends the rows and the axis of a timed schedule.  Letters mark F, B, I and W, and dots mark idle
- * time.  If there is room, a cell shows the micro-batch, and the stage if ranks have several;
- * otherwise only its letter.  If an action is narrower than a column, the column shows the action in
- * its middle. */
+/* Appends the rows and the axis of a timed schedule.  The letters F, B, I and W mark
+ * actions, and dots mark idle time.  If there is room, a cell shows the micro-batch, and
+ * also the stage if ranks have several stages.  Otherwise the cell shows only its letter.
+ * If an action is narrower than a column, the column shows the action that covers its
+ * middle. */
 void wf_draw_timeline(struct wf_text *out, const struct weft_schedule *s,
                       const struct weft_metrics *m, struct weft_text_style style);
 
 /* The axis under a trace. */
 struct wf_text_axis {
-    double factor;    /* axis units per unit of the trace's time */
-    double end;       /* end of the axis */
-    bool shared;      /* several traces use it: it has the full width */
-    const char *unit; /* borrowed: "time", "ms"; ASCII */
+    double factor;    /* axis units per time unit of the trace */
+    double end;       /* end of the axis, in axis units */
+    bool shared;      /* true if several traces share the axis, which then has the full width */
+    const char *unit; /* borrowed: name of the axis unit in ASCII, such as "time" or "ms" */
 };
 
-/* Appends the compute events of a trace in the same form. */
+/* Appends the compute events of a trace in the form of wf_draw_timeline(). */
 void wf_draw_trace_timeline(struct wf_text *out, const struct weft_trace *t,
                             const struct wf_text_axis *axis, struct weft_text_style style);
 

@@ -21,16 +21,16 @@ enum { FIRST_ITEMS = 64 };
 enum tag { FREE, ENTRY, MICRO };
 
 struct entry_key {
-    uint32_t source, destination, block; /* 0 for a micro */
+    uint32_t source, destination, block; /* all 0 if the item is a micro */
     uint32_t micro;
     uint32_t tag;
 };
 
 struct item {
     struct entry_key entry_key;
-    uint32_t chain; /* next item of its bucket or of the free list */
-    uint32_t next;  /* entry: next entry of its micro; micro: next younger micro */
-    uint32_t first; /* micro: first of its entries */
+    uint32_t chain; /* next item in the same bucket or in the free list */
+    uint32_t next;  /* entry: next entry of the same micro; micro: next younger micro */
+    uint32_t first; /* micro: the first entry of the micro */
 };
 
 struct weft_cache {
@@ -39,12 +39,12 @@ struct weft_cache {
     uint64_t freshness;
     bool has_freshness;
     size_t n_entries, n_micros;
-    uint32_t oldest, youngest; /* micros */
+    uint32_t oldest, youngest; /* the oldest and the youngest micro item */
     struct item *items;        /* owned: (n_items) */
-    uint32_t *buckets;         /* owned: (n_items), a power of two */
+    uint32_t *buckets;         /* owned: (n_items); the number of buckets is a power of two */
     uint32_t n_items;
-    uint32_t n_used; /* items from here on were never used */
-    uint32_t free;   /* list of removed items */
+    uint32_t n_used; /* items[n_used] and all later items were never used */
+    uint32_t free;   /* first item of the list of removed items */
 };
 
 /* -- the table ------------------------------------------------------------------------------ */
@@ -71,7 +71,7 @@ static uint32_t find(const struct weft_cache *c, struct entry_key entry_key)
     return i;
 }
 
-/* Doubles the number of items and rehashes those in use. */
+/* Doubles the number of items and rehashes the items in use. */
 static enum weft_status grow(struct weft_cache *c, struct weft_error *err)
 {
     if (c->n_items > UINT32_MAX / 4)
@@ -101,7 +101,7 @@ static enum weft_status grow(struct weft_cache *c, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* Inserts an item.  The table must have space for it. */
+/* Inserts an item.  The table must have space for one more item. */
 static uint32_t insert_item(struct weft_cache *c, struct entry_key entry_key)
 {
     uint32_t i = c->free;
@@ -156,7 +156,8 @@ static uint32_t add_micro(struct weft_cache *c, struct entry_key entry_key)
     return micro;
 }
 
-/* Adds an entry, and its micro if that is new.  The table must have space for two items. */
+/* Adds an entry.  Also adds the entry's micro if the micro is not in the cache.  The table
+ * must have space for two more items. */
 static void add_entry(struct weft_cache *c, struct entry_key entry_key)
 {
     struct entry_key owner = {.micro = entry_key.micro, .tag = MICRO};
@@ -229,7 +230,8 @@ bool weft_cache_contains(const struct weft_cache *c, const struct weft_cache_key
            find(c, entry_key_of(key)) != NONE;
 }
 
-/* Checks the sum of requested bytes.  No other sum is larger, so one check is enough. */
+/* Checks the sum of requested bytes for overflow.  No other byte count is larger than this
+ * sum, so one check is enough. */
 static enum weft_status check_bytes(const struct weft_cache *c, size_t bytes,
                                     struct weft_error *err)
 {
@@ -266,7 +268,7 @@ static enum weft_status look_up(struct weft_cache *c, const struct weft_cache_ke
 {
     WEFT_TRY(check_bytes(c, bytes, err));
     if (!weft_cache_contains(c, key)) {
-        /* grow() may fail, so it precedes every change. */
+        /* grow() can fail, so it must run before the cache is changed. */
         if (c->n_entries + c->n_micros + 2 > c->n_items)
             WEFT_TRY(grow(c, err));
         weft_cache_begin_freshness(c, key->freshness);

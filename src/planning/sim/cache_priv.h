@@ -10,7 +10,7 @@ static inline bool wf_cache_is_on(const struct weft_cache_settings *s)
     return s->enabled && s->policy != WEFT_CACHE_POLICY_DISABLED;
 }
 
-/* Returns the maximum number of micros in the cache; 0 in the settings means 1. */
+/* Returns the maximum number of micros in the cache.  The value 0 in the settings means 1. */
 static inline size_t wf_cache_max_micros(const struct weft_cache_settings *s)
 {
     return s->max_inflight_micros == 0 ? 1 : s->max_inflight_micros;

@@ -56,7 +56,7 @@ static enum weft_status read_amount(struct cluster_reader *r, double *out)
     return WEFT_OK;
 }
 
-/* Parses "200GB/s": bytes with B, bits with b. */
+/* Parses a bandwidth such as "200GB/s".  The unit B means bytes and b means bits. */
 static enum weft_status read_bandwidth(struct cluster_reader *r, double *out)
 {
     static const char prefixes[] = "kMGT";

@@ -1,4 +1,4 @@
-/* Hop times on a cluster, and the check of simulation options. */
+/* Computes hop times on a cluster and checks simulation options. */
 #include "planning/sim/hops.h"
 
 #include <stdlib.h>

@@ -10,8 +10,8 @@ enum { PAIR = WEFT_ACT_W + 1, N_COST_KINDS };
 
 struct measured_times {
     uint32_t n_stages;
-    double *time; /* owned: (N_COST_KINDS, stages) */
-    size_t *n;    /* owned: the same */
+    double *time; /* owned: (N_COST_KINDS, stages), total time of the events */
+    size_t *n;    /* owned: (N_COST_KINDS, stages), number of events */
 };
 
 static void add_event(struct measured_times *c, const struct weft_trace_event *e)
@@ -25,8 +25,8 @@ static void add_event(struct measured_times *c, const struct weft_trace_event *e
     c->n[(size_t)kind * c->n_stages + stage]++;
 }
 
-/* Returns the mean of a stage, or the mean over all stages if the stage has no event, or a negative
- * number if there is no event at all. */
+/* Returns the mean time of a kind on a stage.  If the stage has no such event, returns the
+ * mean over all stages.  If no stage has such an event, returns -1. */
 static double mean_of(const struct measured_times *c, unsigned kind, uint32_t stage)
 {
     size_t at = (size_t)kind * c->n_stages;
@@ -49,7 +49,7 @@ static void fill_costs(const struct measured_times *c, struct weft_measured_cost
         out->f[s] = mean_of(c, WEFT_ACT_F, s);
         if (b < 0)
             b = i + w;
-        if (i < 0) /* whole backwards only: assume half each */
+        if (i < 0) /* only whole backwards were measured: I and W take half each */
             i = w = b / 2;
         out->i[s] = i;
         out->w[s] = w;

@@ -22,16 +22,16 @@
 #define NONE UINT32_MAX
 
 struct transition {
-    uint32_t key;          /* NONE if nothing is transferred */
-    uint32_t source, dest; /* ranks, in the direction of the forward */
+    uint32_t key;          /* NONE if the transition transfers nothing */
+    uint32_t source, dest; /* sending and receiving rank of the forward */
     uint32_t block;
 };
 
 /* The cache lookup of an action. */
 struct request {
-    uint64_t bit;  /* 0: no lookup */
+    uint64_t bit;  /* bit of the entry in its word; 0 if the action needs no lookup */
     uint32_t word; /* index of the bit's word in the row */
-    bool transfer; /* the action transfers data */
+    bool transfer; /* true if the action transfers data */
 };
 
 struct count {
@@ -40,10 +40,11 @@ struct count {
     struct transition *transitions; /* owned: (pipes, stages), from each stage to the next */
     uint32_t n_keys;
     struct request *requests; /* owned: (pipes, slots) */
-    size_t *requested, *sent; /* owned: (pipes, slots), counts; `sent` counts requests with a
-                                 lookup only, the others always send */
+    /* owned: (pipes, slots), number of requests and of transfers; `sent` counts only
+     * requests with a lookup, because all other requests always send */
+    size_t *requested, *sent;
     size_t n_events;
-    size_t width;     /* words per row: `until` and the bits */
+    size_t width;     /* number of words per row: the word `until`, then the bits */
     uint64_t *rows;   /* owned: (micros, width) */
     uint64_t cap;     /* maximum number of micros in the queue */
     uint64_t entered; /* number of times a micro has entered the queue */
@@ -81,7 +82,7 @@ static int compare_transitions(const void *a, const void *b)
     return x->block == y->block ? 0 : x->block < y->block ? -1 : 1;
 }
 
-/* Numbers the keys; equal keys get equal numbers. */
+/* Numbers the keys.  Equal keys get the same number. */
 static bool number_keys(struct count *c, size_t n_transitions)
 {
     struct transition **sorted = malloc(sizeof(struct transition *) * (n_transitions + 1));
@@ -122,8 +123,8 @@ static bool find_transitions(struct count *c, const struct weft_partition *p)
     return number_keys(c, n);
 }
 
-/* Returns the transition of an action: after its stage for a forward, before it for a backward.
- * Returns NULL if there is none. */
+/* Returns the transition that an action uses: the one after its stage for a forward, the one
+ * before its stage for a backward.  Returns NULL if there is no such transition. */
 static const struct transition *transition_of(const struct count *c, uint32_t pipe,
                                               unsigned kind, uint32_t stage)
 {
@@ -191,8 +192,8 @@ static bool rows_init(struct count *c)
     return c->rows != NULL;
 }
 
-/* Looks up a transfer and inserts it.  Returns true for a hit.  *entered is a copy of c->entered that
- * can stay in a register. */
+/* Looks up the entry of a transfer and inserts it if it is missing.  Returns true for a hit.
+ * *entered is a copy of c->entered that the compiler can keep in a register. */
 static inline bool look_up(const struct count *c, const struct request *r, uint32_t micro,
                            uint64_t *entered)
 {
@@ -208,7 +209,7 @@ static inline bool look_up(const struct count *c, const struct request *r, uint3
     return (bits & r->bit) != 0;
 }
 
-/* Counts an event.  Returns true for a hit. */
+/* Counts an event.  Returns true if the event is a cache hit. */
 static inline bool count_event(const struct count *c, size_t index, uint32_t micro,
                                uint64_t *entered)
 {
@@ -226,8 +227,8 @@ static char letter(const struct count *c, size_t index, bool hit)
     return !r->transfer ? '-' : r->bit == 0 ? 'b' : hit ? 'h' : 'm';
 }
 
-/* Counts in the order of wf_ticks.  Sets *done to false, and leaves invalid counts, if wf_ticks does
- * not support the schedule. */
+/* Counts the events in the order of wf_ticks.  If wf_ticks does not support the schedule,
+ * sets *done to false; the counts are then invalid. */
 static enum weft_status count_ticks(struct count *c, const struct weft_schedule *s, bool *done,
                                     struct weft_error *err)
 {
@@ -260,7 +261,7 @@ static enum weft_status count_ticks(struct count *c, const struct weft_schedule 
     return WEFT_OK;
 }
 
-/* Counts any schedule, by sorting its events. */
+/* Counts the events of any schedule after sorting them. */
 static enum weft_status count_sorted(struct count *c, const struct weft_schedule *s,
                                      struct weft_error *err)
 {
@@ -317,7 +318,7 @@ static enum weft_status count_in_order(struct count *c, const struct weft_schedu
 
 /* -- the report ----------------------------------------------------------------------------- */
 
-/* Counts the entries that remain at the end. */
+/* Returns the number of entries that are in the cache at the end. */
 static size_t count_resident(const struct count *c)
 {
     size_t n = 0;
@@ -330,9 +331,10 @@ static size_t count_resident(const struct count *c)
 }
 
 struct sums {
-    size_t requested[2], sent[2]; /* forwards, backwards */
-    size_t entries;               /* cache entries created */
-    size_t *by_rank;              /* borrowed: (ranks), transfers by sender */
+    size_t requested[2], sent[2]; /* index 0: forwards; index 1: backwards */
+    size_t entries;               /* number of cache entries created */
+    /* borrowed: (ranks), number of transfers that each rank sends */
+    size_t *by_rank;
 };
 
 static void add_slot(const struct count *c, uint32_t pipe, unsigned kind, uint32_t stage,
@@ -353,7 +355,8 @@ static void add_slot(const struct count *c, uint32_t pipe, unsigned kind, uint32
     sums->by_rank[reply ? trans->dest : trans->source] += sent;
 }
 
-/* Fills the result.  Checks one product for overflow; no other number is larger. */
+/* Fills the result.  Checks only one product for overflow, because no other number is
+ * larger. */
 static enum weft_status report(const struct count *c, struct weft_ref_traffic *out,
                                struct weft_error *err)
 {

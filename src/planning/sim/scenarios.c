@@ -1,6 +1,6 @@
-/* Simulates many scenarios in one pass.  The order in which actions can be computed does not depend
- * on times.  So one walk determines it, and then every action is computed for sixteen scenarios at
- * once in vector registers. */
+/* Simulates many scenarios in one pass.  The order in which actions can be computed does not
+ * depend on their times.  So the schedule is walked once to find this order, and then each
+ * action is computed for sixteen scenarios at once in vector registers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,15 @@
 
 typedef float lanes __attribute__((vector_size(WEFT_SCENARIOS * sizeof(float))));
 
-/* Times of one stage of one pipe: its passes and the hops to its neighbours. */
+/* Times of one stage of one pipe: the times of its passes and of the hops to its neighbours. */
 struct stage_cost {
     float time[WEFT_ACT_W + 1];
     float hop_next, hop_prev;
     uint32_t rank;
 };
 
-enum { NOISE_ROWS = 1024 }; /* enough variety for the actions of a rank; fits the cache */
+/* enough rows to vary the actions of a rank, and few enough for the CPU cache */
+enum { NOISE_ROWS = 1024 };
 
 struct batch {
     const struct weft_schedule *s;
@@ -27,11 +28,12 @@ struct batch {
     const struct weft_sim_options *options;
     struct stage_cost *stage_costs; /* owned: (pipes, stages) */
     size_t n_runs;
-    struct wf_walk_run *runs; /* owned: the order of computation */
-    lanes *available; /* owned: (stages + 2, micros): when a cell's input or gradient arrives */
-    lanes *rank_time; /* owned: (ranks), end of the rank's last action */
-    lanes *slowdown;  /* owned: (ranks), factor on the time of actions */
-    lanes *noise;     /* owned: (NOISE_ROWS), factors; NULL: none */
+    struct wf_walk_run *runs; /* owned: (n_runs), actions in the order of computation */
+    /* owned: (stages + 2, micros), time at which the input or the gradient of a cell arrives */
+    lanes *available;
+    lanes *rank_time; /* owned: (ranks), end time of the last action of each rank */
+    lanes *slowdown;  /* owned: (ranks), factor by which each rank's actions take longer */
+    lanes *noise;     /* owned: (NOISE_ROWS), random factors; NULL if times do not vary */
 };
 
 static float larger(float a, float b)
@@ -99,7 +101,7 @@ static void batch_release(struct batch *m)
     free(m->noise);
 }
 
-/* Allocates n vectors with the alignment that they need. */
+/* Allocates n vectors with the alignment that vectors need. */
 static lanes *lanes_alloc(size_t n)
 {
     void *at = NULL;
@@ -139,8 +141,9 @@ static enum weft_status batch_init(struct batch *m, const struct weft_schedule *
     return st == WEFT_OK ? find_order(m, err) : st;
 }
 
-/* Returns the cell of a stage, in row stage + 1.  Rows 0 and S + 1 are outside the model: the
- * first and the last stage read 0 from them and write results to them that are not used. */
+/* Returns the cell of a stage, which is in row stage + 1.  Rows 0 and S + 1 are outside the
+ * model.  The first and the last stage read the value 0 from these rows, and write results
+ * to them that nothing reads. */
 static inline lanes *cell_of(const struct batch *m, uint32_t stage, uint32_t micro)
 {
     return &m->available[((size_t)stage + 1) * m->place->n_micros + micro];
@@ -155,8 +158,8 @@ typedef int32_t lane_bits __attribute__((vector_size(sizeof(lanes))));
         (to) = (lanes)((raise_keep & (lane_bits)(to)) | (~raise_keep & (lane_bits)(other)));   \
     } while (0)
 
-/* Computes one action or pair.  The rows beyond both ends of the model avoid special cases for the
- * first and the last stage. */
+/* Computes one action or pair.  The rows outside the model make special cases for the first
+ * and the last stage unnecessary. */
 __attribute__((always_inline)) static inline void run_action(const struct batch *m,
                                                              const struct weft_action *a,
                                                              size_t unit, uint32_t rank,
@@ -199,7 +202,8 @@ __attribute__((always_inline)) static inline void run_action(const struct batch 
     }
 }
 
-/* Returns the row of noise for an action, pseudo-randomly and with replacement. */
+/* Returns the index of the noise row for an action.  Rows are drawn pseudo-randomly with
+ * replacement. */
 __attribute__((always_inline)) static inline uint64_t noise_row_of(size_t at, uint32_t rank,
                                                                    uint64_t seed)
 {
@@ -209,9 +213,10 @@ __attribute__((always_inline)) static inline uint64_t noise_row_of(size_t at, ui
     return (x >> 32) % NOISE_ROWS;
 }
 
-/* Computes sixteen scenarios.  A cell has first the time of its input, then that of its gradient;
- * both are written before they are read.  The function is compiled for each kind of vector unit,
- * except under the thread sanitizer, which is not initialized when the loader selects one. */
+/* Computes sixteen scenarios.  A cell first contains the arrival time of its input and later
+ * that of its gradient.  Both values are written before they are read.  The function is
+ * compiled for several vector instruction sets.  The exception is the thread sanitizer,
+ * which is not yet initialized when the loader selects a version. */
 #if !defined(__SANITIZE_THREAD__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
@@ -251,7 +256,8 @@ static void set_speed(struct batch *m)
             m->slowdown[r][k] = (float)weft_values_get(m->options->speed, r, 1);
 }
 
-/* Returns a normal random number (Box and Muller) that depends on seed and position only. */
+/* Returns a normally distributed random number (Box-Muller transform) that depends on seed
+ * and position only. */
 static double normal(uint64_t seed, uint64_t position)
 {
     double u = ((double)(wf_random_u64(seed, 1, position) >> 11) + 1) * 0x1p-53;
@@ -273,7 +279,7 @@ static enum weft_status fill_noise(struct batch *m, const struct weft_jitter *ji
                     normal(jitter->seed, (batch * NOISE_ROWS + row) * WEFT_SCENARIOS + k) -
                 jitter->sigma * jitter->sigma / 2);
 
-    /* The mean of such a small table is not exactly 1: correct it. */
+    /* The mean of a table this small is not exactly 1, so divide all factors by the mean. */
     lanes sum = {0};
     for (size_t row = 0; row < NOISE_ROWS; row++)
         sum += m->noise[row];
@@ -300,7 +306,8 @@ static void summarize(struct weft_samples *out)
     out->p95 = out->makespan[(size_t)(0.95 * (double)(out->n - 1) + 0.5)];
 }
 
-/* Computes the increase of the makespan if one rank is 10 % slower, for sixteen ranks at a time. */
+/* Computes how much the makespan increases if one rank is 10 % slower.  Each pass computes
+ * this for sixteen ranks. */
 static void measure_sensitivity(struct batch *m, float *out)
 {
     float plain, slower[WEFT_SCENARIOS];
@@ -350,7 +357,8 @@ enum weft_status weft_samples_init(struct weft_samples *out, const struct weft_s
         set_speed(&m);
     for (size_t at = 0; st == WEFT_OK && at < n; at += WEFT_SCENARIOS) {
         uint64_t batch = at / WEFT_SCENARIOS;
-        if (jitter != NULL && batch % 64 == 0) /* in between, the seed selects other rows */
+        /* for other batches, the seed selects different rows */
+        if (jitter != NULL && batch % 64 == 0)
             st = fill_noise(&m, jitter, batch / 64, err);
         if (st == WEFT_OK) {
             run_lanes(&m, wf_random_u64(jitter == NULL ? 0 : jitter->seed, 3, batch));

@@ -9,14 +9,14 @@
 #include "planning/sched/metrics.h"
 #include "planning/sim/hops.h"
 
-/* Finds the producer that an action waited for. */
+/* Data for finding the producer that an action waited for. */
 struct analysis {
     const struct weft_schedule *s;
     const struct weft_placement *place;
     const struct weft_sim_options *options;
     struct weft_sim *sim;
-    /* owned: (2, stages, micros): positions of a cell's forward and of its B or I in the list of its
-     * rank */
+    /* owned: (2, stages, micros): the positions of a cell's forward and of its B or I in the
+     * list of the cell's rank */
     uint32_t *forward_at, *gradient_at;
 };
 
@@ -30,7 +30,8 @@ static double start_of(const struct analysis *a, uint32_t rank, size_t position)
     return a->sim->metrics.start[weft_schedule_offset(a->s, rank) + position];
 }
 
-/* The length of a pair is stored at its first action. */
+/* Returns the end of an action.  The length of a pair is stored at the first action of the
+ * pair. */
 static double end_of(const struct analysis *a, uint32_t rank, size_t position)
 {
     struct weft_action_span row = weft_schedule_rank(a->s, rank);
@@ -61,8 +62,8 @@ static enum weft_status index_cells(struct analysis *a, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* Finds the action of a neighbouring stage whose result an action needs.  Returns false if there is
- * none. */
+/* Finds the action of a neighbouring stage whose result an action needs.  Returns false if
+ * the action needs no result of another stage. */
 static bool producer_of(const struct analysis *a, struct weft_action act, uint32_t *rank,
                         size_t *position)
 {
@@ -71,7 +72,7 @@ static bool producer_of(const struct analysis *a, struct weft_action act, uint32
     unsigned n = wf_action_deps(&rules, act, deps);
     for (unsigned i = 0; i < n; i++) {
         if (deps[i].stage == act.stage)
-            continue; /* on the same rank, in the order of the list */
+            continue; /* the dependency is on the same rank, and the list order satisfies it */
         size_t cell = cell_of(a, deps[i].stage, deps[i].micro);
         *rank = weft_placement_rank(a->place, deps[i].stage, deps[i].micro);
         *position = deps[i].event == WF_DONE_F ? a->forward_at[cell] : a->gradient_at[cell];
@@ -80,7 +81,8 @@ static bool producer_of(const struct analysis *a, struct weft_action act, uint32
     return false;
 }
 
-/* Finds the producer of an action or, for a pair, the later producer of both actions. */
+/* Finds the producer of an action.  For a pair, finds the later one of the producers of both
+ * actions. */
 static bool producer_of_cell(const struct analysis *a, uint32_t at_rank, size_t at,
                              uint32_t *rank, size_t *position)
 {
@@ -143,8 +145,8 @@ static void attribute_idle(const struct analysis *a, uint32_t rank, double busie
 
 /* -- critical path -------------------------------------------------------------------------- */
 
-/* Returns the position of the compute action or pair before `at` in a rank's list, or `at` if there
- * is none. */
+/* Returns the position of the compute action or pair before `at` in a rank's list.  Returns
+ * `at` if there is none. */
 static size_t cell_before(struct weft_action_span row, size_t at)
 {
     for (size_t i = at; i-- > 0;)
@@ -167,7 +169,7 @@ static void last_cell(const struct analysis *a, uint32_t *rank, size_t *position
     }
 }
 
-/* Appends a step to the path.  Returns false if there is no memory. */
+/* Appends a step to the path.  Returns false if memory allocation fails. */
 static bool path_add(struct weft_sim *sim, size_t *cap, struct weft_path_step step)
 {
     if (sim->n_path == *cap) {
@@ -197,7 +199,8 @@ static enum weft_status trace_path(struct analysis *a, struct weft_error *err)
         sim->path_compute += end_of(a, rank, at) - start;
         sim->path_hops += hop;
 
-        /* The predecessor on the path: on the same rank, or the producer of the input. */
+        /* The predecessor on the path is the previous action of the same rank or the
+         * producer of the input. */
         struct weft_action_span row = weft_schedule_rank(a->s, rank);
         size_t before = cell_before(row, at), position;
         uint32_t from;
@@ -231,10 +234,11 @@ static int by_time(const void *pa, const void *pb)
     const struct buffer_event *a = pa, *b = pb;
     if (a->time != b->time)
         return a->time < b->time ? -1 : 1;
-    return a->change - b->change; /* releases come first */
+    return a->change - b->change; /* sort releases before allocations */
 }
 
-/* Returns when the result at (from, position), which `act` uses, arrives. */
+/* Returns the arrival time of the result that the action at (from, position) produces and
+ * `act` uses. */
 static double arrival(const struct analysis *a, const struct wf_hops *hops,
                       struct weft_action act, uint32_t from, size_t position)
 {
@@ -250,7 +254,8 @@ static double arrival(const struct analysis *a, const struct wf_hops *hops,
     return end_of(a, from, position) + hop;
 }
 
-/* Computes the peaks of one rank: pending weight gradients and received messages. */
+/* Computes the peaks of one rank: the number of pending weight gradients and of received
+ * messages. */
 static void count_buffers(const struct analysis *a, const struct wf_hops *hops, uint32_t rank,
                           struct buffer_event *events)
 {
@@ -320,7 +325,7 @@ static enum weft_status count_links(struct analysis *a, const struct wf_hops *ho
     }
 
     for (uint32_t pipe = 0; pipe < a->place->n_pipes; pipe++) {
-        size_t micros = 0; /* of this pipe */
+        size_t micros = 0; /* number of micros of this pipe */
         for (uint32_t m = 0; m < a->place->n_micros; m++)
             micros += weft_placement_pipe(a->place, m) == pipe;
         for (uint32_t s = 0; s + 1 < a->place->n_stages; s++) {

@@ -1,13 +1,13 @@
-/* The order of ticks.  Micros run in order, so one counter per stage and event, `done`, is the state
- * of a stage.  An action on micro m can start if its own counter is m and the counter that it
- * depends on is larger.
+/* Iterates over actions tick by tick.  The micros of a stage run in order, so the state of a
+ * stage is one counter in `done` per event.  An action on micro m can start if the counter
+ * of its own event is m and the counter of the event that it depends on is greater than m.
  *
- * A tick starts the actions that are ready at its beginning; they are counted when the next one
- * begins.  Ranks are examined in groups of eight, and only groups in which something changed.  In a
- * good schedule nearly every rank of such a group has a ready action, so branches are predictable.
- * An action marks at most two groups, so the time is linear in the number of actions, plus one byte
- * per group and tick.
- */
+ * A tick starts all actions that are ready when the tick begins.  These actions are counted
+ * as done when the next tick begins.  Ranks are examined in groups of eight, and only groups
+ * in which something changed are examined.  In a good schedule nearly every rank of such a
+ * group has a ready action, so branches are predictable.  An action marks at most two
+ * groups.  So the run time is linear in the number of actions, plus one byte access per
+ * group and tick. */
 #include "planning/sim/tick_order.h"
 
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static uint32_t counter_of(const struct wf_ticks *t, unsigned event, uint32_t st
 static void fill_slots(struct wf_ticks *t, const struct weft_placement *place)
 {
     struct wf_dep_rules rules = {place, false};
-    uint32_t always = 3 * t->n_stages; /* a counter that is larger than every micro */
+    /* index of a counter that is larger than every micro number */
+    uint32_t always = 3 * t->n_stages;
     t->done[always] = UINT32_MAX;
     for (unsigned kind = 0; kind < WF_TICK_SLOTS; kind++) {
         for (uint32_t stage = 0; stage < t->n_stages; stage++) {
@@ -39,8 +40,10 @@ static void fill_slots(struct wf_ticks *t, const struct weft_placement *place)
 
             struct wf_tick_slot *slot = &t->slots[wf_tick_slot_index(kind, stage)];
             slot->own = counter_of(t, wf_act_done_bit(kind), stage);
-            /* A backward waits for its own forward and for the backward of the next stage.  The
-             * second implies the first: it follows the next stage's forward, which follows ours. */
+            /* A backward waits for the forward of its own stage and for the backward of the
+             * next stage.  The second dependency implies the first, because the backward of
+             * the next stage follows the forward of the next stage, which follows the
+             * forward of this stage. */
             slot->dep = n == 0 ? always : counter_of(t, deps[n - 1].event, deps[n - 1].stage);
 
             int64_t dependent = wf_action_dependent(a);
@@ -53,9 +56,9 @@ static void fill_slots(struct wf_ticks *t, const struct weft_placement *place)
 
 /* -- one tick ------------------------------------------------------------------------------- */
 
-/* Starts the ready actions of the ranks from `begin` to `end` - 1.  Returns the new number of
- * actions.  Pointers are copied to locals, because the compiler has to assume that stores to `now`
- * change them. */
+/* Starts the ready actions of the ranks from `begin` to `end` - 1.  Returns the new number
+ * of started actions.  Pointers are copied to local variables, because otherwise the
+ * compiler must assume that stores to `now` change them. */
 static inline size_t start_ready(const struct wf_ticks *t, uint32_t begin, uint32_t end,
                                  size_t n)
 {

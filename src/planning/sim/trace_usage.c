@@ -5,10 +5,12 @@
 
 #include "base/error.h"
 
-/* When and where the forward and the gradient of each stage and micro-batch were completed. */
+/* The time at which, and the rank on which, the forward and the gradient of each stage and
+ * micro-batch were completed. */
 struct completion {
-    double *at;     /* owned: (2, stages, micros); negative: never */
-    uint32_t *rank; /* owned: the same */
+    /* owned: (2, stages, micros), completion time; negative if never completed */
+    double *at;
+    uint32_t *rank; /* owned: (2, stages, micros) */
     uint32_t n_stages, n_micros;
 };
 
@@ -54,8 +56,8 @@ static enum weft_status completion_init(struct completion *d, const struct weft_
     return WEFT_OK;
 }
 
-/* Returns when another rank completed the input of an action; negative if no other rank computes
- * it. */
+/* Returns the time at which another rank completed the input of an action.  Returns a
+ * negative number if no other rank computes this input. */
 static double ready_time(const struct completion *d, struct weft_action a, uint32_t rank)
 {
     size_t i;
@@ -82,7 +84,8 @@ static void explain_gap(const struct completion *d, const struct weft_trace_even
     idle->data += gap - communication;
 }
 
-/* Fills the busy and idle times of a rank, except the imbalance.  Returns its busy time. */
+/* Fills the busy and idle times of a rank, except the imbalance.  Returns the total busy
+ * time of the rank. */
 static double explain_rank(struct wf_trace_usage *u, const struct weft_trace *t,
                            const struct completion *d, uint32_t rank)
 {
@@ -108,8 +111,8 @@ static double explain_rank(struct wf_trace_usage *u, const struct weft_trace *t,
     return sum;
 }
 
-/* Moves idle time from `data` to imbalance: as much as the rank has less work than the busiest
- * one. */
+/* Moves idle time from `data` to imbalance: at most the difference between the work of the
+ * busiest rank and the work of this rank. */
 static void split_imbalance(struct wf_trace_usage *u, const double *sums, uint32_t n_ranks)
 {
     double busiest = 0;
