@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,10 +11,11 @@
 
 #include "base/clock.h"
 
-/* Signal handlers have no argument: this state belongs to the process. */
-static volatile sig_atomic_t stop_signal;
-static volatile sig_atomic_t finished;
-static volatile int64_t first_ns;
+/* Signal handlers have no argument, so this state belongs to the process.  All ranks access it;
+ * lock-free atomics are safe in threads and in signal handlers. */
+static atomic_int stop_signal;
+static atomic_int finished;
+static _Atomic int64_t first_ns;
 static const char *messages[2];
 
 enum { SAME_REQUEST_NS = 1000000000 };
