@@ -50,20 +50,22 @@ enum weft_backward_kind {
 struct weft_bound_input {
     const struct weft_placement *placement; /* borrowed: ranks, stages, micros, pipes */
     const struct weft_cost *cost;           /* borrowed, may be NULL */
-    const struct weft_memory_cost *memory;  /* borrowed, may be NULL; no limits: unlimited */
+    /* borrowed, may be NULL; without limits, memory is unlimited. */
+    const struct weft_memory_cost *memory;
     enum weft_backward_kind backwards;
-    bool pairs;    /* forwards and backwards may overlap, at cost->fb */
-    double effort; /* 1 takes about half a second at 64 ranks x 512 micros, less for smaller
-                      problems; 0: 1; negative: closed forms only */
-    double known_makespan, known_span; /* feasible values that are already known; 0: none */
+    bool pairs; /* a forward and a backward may run as an overlapped pair of length cost->fb */
+    /* Relative search time: 1 takes about 0.5 s for 64 ranks x 512 micros; 0 means 1;
+     * negative: compute closed forms only. */
+    double effort;
+    double known_makespan, known_span; /* known feasible makespan and span; 0: unknown */
 };
 
-/* A bound of 0 is trivial. */
+/* Lower bounds of makespan and span.  A bound of 0 is trivial. */
 struct weft_bounds {
     double makespan, span; /* the maximum of all bounds */
     enum weft_bound_kind makespan_by, span_by;
     double each_makespan[WEFT_N_BOUNDS], each_span[WEFT_N_BOUNDS];
-    bool impossible; /* no order fits the limits */
+    bool impossible; /* no order of the actions fits the memory limits */
 };
 
 /* Computes lower bounds.  Returns WEFT_USAGE if a cost is negative or not finite, or if the
@@ -72,8 +74,8 @@ WEFT_API enum weft_status weft_bounds_compute(const struct weft_bound_input *in,
                                               struct weft_bounds *out, struct weft_error *err);
 
 /* Computes lower bounds for schedules with the placement and the form of backwards of `s`.  The
- * memory limits are those of `memory` or, if it has none, the peaks of `s`.  `cost` and `memory` may
- * be NULL. */
+ * memory limits are taken from `memory`; if `memory` has no limits, the peaks of `s` are the
+ * limits.  `cost` and `memory` may be NULL. */
 WEFT_API enum weft_status weft_bounds_of(const struct weft_schedule *s,
                                          const struct weft_cost *cost,
                                          const struct weft_memory_cost *memory, double effort,

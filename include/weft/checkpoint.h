@@ -27,8 +27,9 @@ extern "C" {
 
 struct weft_checkpoint; /* opaque: read-only, safe to use from any thread */
 
-/* Opens stored weights and checks that they are complete.  Returns WEFT_CKPT with the file and the
- * tensor if they are damaged or not supported.  The caller owns *out.  Local. */
+/* Opens stored weights and checks that they are complete.  Returns WEFT_CKPT if the weights are
+ * damaged or not supported; the error names the file and the tensor.  The caller owns *out.
+ * Local. */
 WEFT_API enum weft_status weft_checkpoint_open(const char *path, struct weft_checkpoint **out,
                                                struct weft_error *err);
 
@@ -38,7 +39,8 @@ WEFT_API void weft_checkpoint_free(struct weft_checkpoint *c);
 /* Returns the shape of the model.  Borrowed. */
 WEFT_API const struct weft_model *weft_checkpoint_model(const struct weft_checkpoint *c);
 
-/* Returns the path that was opened: for a run, its model or one of its checkpoints.  Borrowed. */
+/* Returns the path that was opened.  For the directory of a run, this is the path of its model
+ * or of one of its checkpoints.  Borrowed. */
 WEFT_API const char *weft_checkpoint_path(const struct weft_checkpoint *c);
 
 /* Reads a tensor by its Hugging Face name as fp32 into `out`, which has room for its elements.  Returns
@@ -55,8 +57,9 @@ WEFT_API enum weft_status weft_checkpoint_hash(const struct weft_checkpoint *c,
                                                char out[WEFT_CHECKPOINT_HASH_SIZE],
                                                struct weft_error *err);
 
-/* Writes the weights to a new Hugging Face directory, as fp32 or bf16, with the tokenizer if there is
- * one.  The directory is written atomically; an existing one must be empty.  Local. */
+/* Writes the weights to a new Hugging Face directory, as fp32 or bf16, with the tokenizer if
+ * the checkpoint has one.  The directory is written atomically; an existing directory must be
+ * empty.  Local. */
 WEFT_API enum weft_status weft_checkpoint_convert(const struct weft_checkpoint *c,
                                                   const char *dir, bool bf16,
                                                   struct weft_error *err);

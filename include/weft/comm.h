@@ -1,9 +1,9 @@
 /* Messages between ranks, which are threads of one process or processes under MPI.
  *
- * A rank has one `struct weft_comm` and uses it from one thread.  Messages between two ranks use
- * numbered channels.  On each channel and in each direction they arrive in the order in which they
- * were sent.  Every message has a header; the receiver states the header that it expects, and a
- * different one is an error that names both.
+ * A rank has one `struct weft_comm` and uses it from one thread.  Messages between two ranks
+ * use numbered channels.  On each channel and in each direction, messages arrive in the order
+ * in which they were sent.  Every message has a header; the receiver states the header that it
+ * expects, and a different header is an error that names both headers.
  *
  *     struct weft_message out = {.peer = 1, .channel = 0, .data = x, .bytes = n};
  *     weft_comm_send(comm, &out, &err);                  returns at once
@@ -14,9 +14,9 @@
  *     weft_comm_release(comm, &in);                      the sender may reuse its memory
  *     weft_comm_wait(comm, &out, &err);                  until the receiver has released it
  *
- * Every wait ends.  A peer that sends no heartbeat for the time-out is reported by its number, and
- * all ranks that wait for it, directly or through others, fail with the same error.  The first
- * error is reported: weft_comm_abort() sends it to all ranks.
+ * Every wait ends.  A peer that sends no heartbeat for the time-out is reported by its number,
+ * and all ranks that wait for it, directly or through others, fail with the same error.  All
+ * ranks report the first error: weft_comm_abort() sends it to them.
  *
  * Each function is Local (called by one rank) or Collective (called by all ranks in the same
  * order).
@@ -38,7 +38,8 @@ extern "C" {
 
 struct weft_comm;
 
-/* Programs use channels WEFT_USER_CHANNEL .. WEFT_GROUP_CHANNEL - 1.  weft uses the others. */
+/* Programs use channels WEFT_USER_CHANNEL .. WEFT_GROUP_CHANNEL - 1.  weft uses the other
+ * channels. */
 enum { WEFT_USER_CHANNEL = 8, WEFT_GROUP_CHANNEL = 16, WEFT_N_CHANNELS = 256 };
 
 /* The identity of a message.  The caller chooses the first five fields, and both endpoints must
@@ -49,20 +50,22 @@ struct weft_message_header {
     uint64_t step;
     uint64_t bytes;
     /* Set and checked by weft. */
-    uint64_t run;      /* messages of another run are rejected */
-    uint64_t sequence; /* on its channel */
+    uint64_t run;      /* identifies the run; messages of another run are rejected */
+    uint64_t sequence; /* number of the message on its channel */
     uint32_t from, to;
     uint32_t channel, magic;
 };
 
-/* One transfer.  The record must stay at its address from the send or post until it is done. */
+/* One transfer.  The record must not be moved from the send or post until `done` is set. */
 struct weft_message {
     struct weft_message_header head; /* set by the caller: kind, stage, micro, part, step */
     uint32_t peer, channel;
     size_t bytes;
-    void *data; /* send: the data.  Receive: a buffer of `bytes`; when done, the address of the
-                    data, which may be in other memory. */
-    bool up_to; /* receive: `bytes` is a maximum; head.bytes is then the actual number */
+    /* Send: the data.  Receive: a buffer of `bytes` bytes; once `done` is set, the address
+     * of the data, which may be outside that buffer. */
+    void *data;
+    /* Receive: `bytes` is a maximum; head.bytes is set to the actual number of bytes. */
+    bool up_to;
     bool done;
     /* Used by the transport. */
     struct weft_message *sender;
@@ -88,14 +91,15 @@ WEFT_API const char *weft_comm_name(const struct weft_comm *comm);
 WEFT_API enum weft_status weft_comm_send(struct weft_comm *comm, struct weft_message *m,
                                          struct weft_error *err);
 
-/* Posts a receive.  Never waits.  Several receives may be posted on a channel; they complete in the
- * order of their posts.  Local. */
+/* Posts a receive.  Never waits.  Several receives may be posted on a channel; they complete in
+ * the order in which they were posted.  Local. */
 WEFT_API enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_message *m,
                                          struct weft_error *err);
 
-/* Sets m->done if a receive has its data, or if the memory of a send may be reused: the receiver
- * has released it (inproc) or MPI has copied the data.  Never waits.  Checks a received message
- * against m->head.  Returns WEFT_PEER if a peer is lost or another rank aborted.  Local. */
+/* Sets m->done if a receive has its data, or if the memory of a send may be reused.  The memory
+ * may be reused once the receiver has released it (inproc) or MPI has copied the data.  Never
+ * waits.  Checks a received message against m->head.  Returns WEFT_PEER if a peer is lost or
+ * another rank aborted.  Local. */
 WEFT_API enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
                                          struct weft_error *err);
 
@@ -111,19 +115,20 @@ WEFT_API bool weft_comm_by_reference(const struct weft_comm *comm);
 
 /* -- heartbeats ----------------------------------------------------------------------------- */
 
-/* The current activity of a rank, for the error messages of others. */
+/* The current activity of a rank.  The error messages of other ranks contain it. */
 struct weft_activity {
-    uint64_t step, doing; /* doing: a code of the caller */
+    uint64_t step, doing; /* doing: an activity code that the caller defines */
     uint32_t waits_for;   /* a rank, or UINT32_MAX */
-    uint32_t moved;       /* changes with every message; a rank without changes is stuck */
+    /* Changes with every message; a rank is stuck if this value stays the same. */
+    uint32_t moved;
 };
 
-/* Records the activity that this rank starts, and sends a heartbeat.  A rank may call it
- * before every action: it is cheap.  Local. */
+/* Records the activity that this rank starts, and sends a heartbeat.  The call is cheap enough
+ * for every action.  Local. */
 WEFT_API void weft_comm_publish(struct weft_comm *comm, uint64_t step, uint64_t doing);
 
-/* Sends a heartbeat without a new activity.  Call it within work that may take longer than the
- * time-out.  Cheap.  Local. */
+/* Sends a heartbeat without a new activity.  Call it during work that may take longer than the
+ * time-out.  The call is cheap.  Local. */
 WEFT_API void weft_comm_heartbeat(struct weft_comm *comm);
 
 /* Writes the text of the activity `doing` of `rank`, such as "at 2F5", to `out`. */
@@ -133,11 +138,11 @@ typedef void weft_describe_fn(void *arg, uint32_t rank, uint64_t doing, char *ou
  * is closed.  Local. */
 WEFT_API void weft_comm_describe(struct weft_comm *comm, weft_describe_fn *describe, void *arg);
 
-/* Advances background work.  It may send, post and test, but not wait. */
+/* Advances background work.  The function may send, post and test, but must not wait. */
 typedef enum weft_status weft_progress_fn(void *arg, struct weft_error *err);
 
-/* Sets the progress function; there is only one.  It is called repeatedly while this rank waits,
- * and by weft_comm_progress().  Local. */
+/* Sets the progress function and replaces the previous one.  The function is called repeatedly
+ * while this rank waits, and by weft_comm_progress().  Local. */
 WEFT_API void weft_comm_on_progress(struct weft_comm *comm, weft_progress_fn *progress,
                                     void *arg);
 
@@ -147,19 +152,20 @@ WEFT_API enum weft_status weft_comm_progress(struct weft_comm *comm, struct weft
 /* Sets *yes when the awaited condition is true. */
 typedef enum weft_status weft_ready_fn(void *arg, bool *yes, struct weft_error *err);
 
-/* Waits until ready() sets *yes.  `peer` is the rank that it waits for, or UINT32_MAX for local
- * work, which may take any time: this rank keeps sending heartbeats.  Local. */
+/* Waits until ready() sets *yes.  `peer` is the rank that this rank waits for, or UINT32_MAX
+ * for local work.  Local work has no time-out, and this rank keeps sending heartbeats.
+ * Local. */
 WEFT_API enum weft_status weft_comm_wait_until(struct weft_comm *comm, uint32_t peer,
                                                weft_ready_fn *ready, void *arg,
                                                struct weft_error *err);
 
-/* Keeps the activity of this rank in a small file from now on.  The file remains however
- * the process ends; weft_flight_read() reads it.  Local. */
+/* Starts to record the activity of this rank in a small file.  The file remains even if the
+ * process crashes; weft_flight_read() reads it.  Local. */
 WEFT_API enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
                                            struct weft_error *err);
 
 enum weft_flight_state {
-    WEFT_FLIGHT_RUNNING, /* or ended without updating the file */
+    WEFT_FLIGHT_RUNNING, /* the process runs, or it ended without updating the file */
     WEFT_FLIGHT_DONE,
     WEFT_FLIGHT_FAILED, /* `error` has the reason */
 };
@@ -168,9 +174,11 @@ struct weft_flight {
     uint32_t rank, n_ranks;
     uint32_t state;     /* enum weft_flight_state */
     uint32_t waits_for; /* a rank, or UINT32_MAX */
-    uint64_t step;      /* as passed by the program; training counts from 1 */
-    int64_t time_ns;    /* start of the last activity, since 1970 */
-    int64_t alive_ns;   /* last time the process was alive, accurate to some milliseconds */
+    uint64_t step;      /* step number that the program passed; training counts from 1 */
+    int64_t time_ns;    /* start of the last activity, in ns since 1970 */
+    /* Last time at which the process was alive, in ns since 1970, accurate to a few
+     * milliseconds. */
+    int64_t alive_ns;
     int64_t pid;
     char host[64], doing[96], error[256];
 };
@@ -183,15 +191,16 @@ WEFT_API enum weft_status weft_flight_read(const char *path, struct weft_flight 
  * Local. */
 WEFT_API void weft_comm_set_timeout(struct weft_comm *comm, double seconds);
 
-/* Ends all waits of all ranks with this error, unless there was an earlier one.  Local. */
+/* Ends all waits of all ranks with this error, unless an earlier error has already ended them.
+ * Local. */
 WEFT_API void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err);
 
-/* Handles a rank that hangs.  It should end the process. */
+/* Handles a rank that hangs.  The function should end the process. */
 typedef void weft_hang_fn(void *arg, const struct weft_error *err);
 
-/* Sets the function for hangs.  Ranks that are threads share memory, so after an abort each rank
- * waits until all others have noticed it.  If one is stuck in a stage for the time-out, the waiting
- * ranks call this function.  Local. */
+/* Sets the function for hangs.  Ranks that are threads share memory, so after an abort each
+ * rank waits until all other ranks have noticed the abort.  If a rank is stuck in a stage for
+ * longer than the time-out, the waiting ranks call this function.  Local. */
 WEFT_API void weft_comm_on_hang(struct weft_comm *comm, weft_hang_fn *on_hang, void *arg);
 
 /* -- all ranks ------------------------------------------------------------------------------ */
@@ -204,7 +213,7 @@ WEFT_API enum weft_status weft_comm_gather(struct weft_comm *comm, const void *d
                                            struct weft_error *err);
 
 /* Gathers the same number of bytes from every rank, in the order of ranks, in `all` on rank 0.
- * `comm` may be NULL: a single rank.  Collective. */
+ * A NULL `comm` means a single rank.  Collective. */
 WEFT_API enum weft_status weft_comm_gather_equal(struct weft_comm *comm, const void *data,
                                                  size_t bytes, void *all,
                                                  struct weft_error *err);
@@ -222,9 +231,9 @@ WEFT_API enum weft_status weft_comm_barrier(struct weft_comm *comm, struct weft_
 typedef enum weft_status weft_rank_fn(struct weft_comm *comm, void *arg,
                                       struct weft_error *err);
 
-/* Runs fn on n ranks, one thread per rank (rank 0 in the calling thread), and returns when all have
- * returned.  With at least n cores, the cores are divided among the ranks, and threads that a rank
- * starts stay on its cores.  Returns the first error of any rank. */
+/* Runs fn on n ranks, one thread per rank (rank 0 in the calling thread), and returns when all
+ * ranks have returned.  With at least n cores, the cores are divided among the ranks, and
+ * threads that a rank starts stay on its cores.  Returns the first error of any rank. */
 WEFT_API enum weft_status weft_comm_run_threads(uint32_t n, weft_rank_fn *fn, void *arg,
                                                 struct weft_error *err);
 
@@ -237,9 +246,9 @@ WEFT_API const char *weft_comm_launcher(void);
  *
  * After a failure of any rank the process must end with exit().  A handler that this function
  * registers with on_exit() then waits briefly for the other ranks and ends the process with
- * _exit(), so that exit handlers of the MPI library do not run: they could wait for lost ranks.
- * Under MPICH one rank also calls MPI_Abort() if a rank does not respond, because MPICH's launcher
- * would not end it. */
+ * _exit(), so that exit handlers of the MPI library do not run: these handlers could wait for
+ * lost ranks. Under MPICH one rank also calls MPI_Abort() if a rank does not respond, because
+ * MPICH's launcher would not end that rank. */
 WEFT_API enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg,
                                             struct weft_error *err);
 

@@ -15,7 +15,9 @@ extern "C" {
 /* One value per stage (or per rank). */
 struct weft_values {
     const double *at; /* borrowed by the reader */
-    size_t n;         /* 0: use the default; 1: the same value everywhere; else one per index */
+    /* Number of values: 0: use the default; 1: the same value for all indices; else one per
+     * index. */
+    size_t n;
 };
 
 /* Returns the value of index `i`, or `fallback` if no values are given. */
@@ -28,8 +30,9 @@ static inline double weft_values_get(struct weft_values v, size_t i, double fall
 struct weft_cost {
     struct weft_values f, i, w; /* forward, input gradient, weight gradient */
     struct weft_values b;       /* whole backward */
-    struct weft_values fb; /* overlapped pair, by the stage of its forward; default f + b */
-    double hop;            /* delay of a message between two ranks; it occupies neither rank */
+    /* Overlapped pair, indexed by the stage of its forward; default f + b. */
+    struct weft_values fb;
+    double hop; /* delay of a message between two ranks; both ranks can compute meanwhile */
 };
 
 /* Changes of a rank's memory at the start of an action, and the limit of each rank.  A whole
@@ -37,7 +40,7 @@ struct weft_cost {
  * releases what its forward allocated. */
 struct weft_memory_cost {
     struct weft_values f, i, w; /* per stage */
-    struct weft_values limit;   /* per rank; none given: the limit of the schedule */
+    struct weft_values limit;   /* per rank; default: the limit of the schedule */
 };
 
 /* The times of one stage, with defaults filled in. */
@@ -58,7 +61,8 @@ WEFT_API enum weft_status weft_cost_check(const struct weft_cost *cost,
                                           uint32_t stages, uint32_t micros,
                                           struct weft_error *err);
 
-/* Returns whether an amount is within a limit, apart from rounding. */
+/* Returns whether an amount of memory is within a limit, with a tolerance for rounding
+ * errors. */
 static inline int weft_memory_fits(double amount, double limit)
 {
     double size = limit < 0 ? -limit : limit;

@@ -5,8 +5,8 @@
  *     if (weft_trace_init_plan(&t, schedule, &metrics, NULL, &err) == WEFT_OK)
  *         weft_draw(file, WEFT_DRAW_FORMAT_SVG, &t, 1, &options, &err);
  *
- * Several traces are drawn one above the other on one time axis, planned and measured ones alike.
- * The same traces and options give the same bytes.  weft/render.h adds PNG and PDF.
+ * Several traces, planned or measured, are drawn one above the other on one time axis. The same
+ * traces and options give the same bytes.  weft/render.h adds PNG and PDF.
  *
  * Unstable: struct weft_draw_options gains fields.
  */
@@ -36,14 +36,14 @@ enum weft_draw_format {
 /* How text is drawn on a terminal. */
 struct weft_text_style {
     unsigned width; /* columns */
-    bool colour;    /* with terminal escape sequences */
+    bool colour;    /* uses terminal escape sequences for colours */
     bool utf8;      /* false: ASCII only */
 };
 
 struct weft_draw_options {
     const char *title;            /* borrowed; NULL: none */
     uint32_t width, height;       /* pixels, or columns of text; 0: automatic */
-    bool lanes;                   /* draws sends and receives in their own rows */
+    bool lanes;                   /* draws sends and receives in separate rows */
     double unit_seconds;          /* seconds per abstract unit of time; 0: unknown */
     struct weft_text_style style; /* for WEFT_DRAW_FORMAT_TEXT */
 };

@@ -37,12 +37,13 @@ extern "C" {
 
 struct weft_program; /* opaque: created once, then read-only */
 
-/* Compiles one rank of a schedule that has passed weft_verify(), and lowers it if it has no
- * messages.  A schedule with messages is borrowed until the program is freed.
+/* Compiles one rank of a schedule that has passed weft_verify().  A schedule without messages
+ * is lowered first.  A schedule with messages is borrowed until the program is freed.
  *
- * With slot_bytes (by stage; entries of other ranks' stages are not read) the slots of all stages
- * share one memory area over time; weft_program_slot_offset() returns their positions.  With
- * NULL each stage has its own slots.  The caller owns *out.  Local. */
+ * With slot_bytes (by stage; entries of other ranks' stages are not read) the slots of all
+ * stages share one memory area, so that slots that are not in use at the same time may overlap;
+ * weft_program_slot_offset() returns the offsets.  If slot_bytes is NULL, each stage allocates
+ * its own slots.  The caller owns *out.  Local. */
 WEFT_API enum weft_status weft_program_new(const struct weft_schedule *s, uint32_t rank,
                                            const size_t *slot_bytes, struct weft_program **out,
                                            struct weft_error *err);
@@ -59,8 +60,8 @@ WEFT_API uint32_t weft_program_rank(const struct weft_program *p);
 /* Returns the number of slots of a stage; 0 if the stage is on another rank. */
 WEFT_API uint32_t weft_program_slots(const struct weft_program *p, uint32_t stage);
 
-/* Returns the maximum number of micro-batches of a stage between their input and weight gradient
- * at one time. */
+/* Returns the maximum number of micro-batches of a stage that have their input gradient but not
+ * yet their weight gradient at one time. */
 WEFT_API uint32_t weft_program_split_slots(const struct weft_program *p, uint32_t stage);
 
 /* Returns the maximum number of outputs of a stage that are in transit or wait for their gradients
@@ -76,7 +77,7 @@ WEFT_API size_t weft_program_peak(const struct weft_program *p);
 /* Returns the size of the memory of all slots, in bytes. */
 WEFT_API size_t weft_program_slot_bytes(const struct weft_program *p);
 
-/* Returns the offset of a slot in that memory, aligned to 64 bytes. */
+/* Returns the offset of a slot in the memory of all slots, aligned to 64 bytes. */
 WEFT_API size_t weft_program_slot_offset(const struct weft_program *p, uint32_t stage,
                                          uint32_t slot);
 
@@ -99,12 +100,13 @@ struct weft_exec_blocks {
 struct weft_exec_setup {
     const struct weft_program *program; /* borrowed */
     struct weft_comm *comm;             /* borrowed; NULL if the schedule has one rank */
-    uint32_t rank_offset;               /* rank in comm of the schedule's rank 0 */
+    uint32_t rank_offset;            /* the rank in `comm` that runs rank 0 of the schedule */
     const struct weft_stage *stages; /* by stage; entries of other ranks' stages are not read */
-    const uint32_t *rows;            /* of each micro; NULL: one each */
-    uint32_t first_micro;            /* number of the first micro within the whole step */
+    const uint32_t *rows;            /* rows of each micro-batch; NULL: one row each */
+    uint32_t first_micro; /* number of the schedule's first micro-batch within the whole step */
     struct weft_exec_blocks blocks;
-    /* REDUCE_GRAD: the gradients of the stage on this rank are complete.  May be NULL. */
+    /* Called at REDUCE_GRAD, when the gradients of the stage on this rank are complete.  May be
+     * NULL. */
     enum weft_status (*reduce)(void *arg, uint32_t stage, struct weft_error *err);
     void *reduce_arg;
 };
@@ -123,23 +125,24 @@ WEFT_API size_t weft_exec_bytes(const struct weft_exec *e);
 /* Inputs and outputs of a step, indexed by micro of the schedule. */
 struct weft_exec_io {
     uint64_t step;
-    const void *const *inputs; /* of the first stage; read on its rank */
-    void *const *input_grads;  /* written on the rank of the first stage; NULL: not needed */
-    const int32_t *const *targets; /* of the last stage; NULL: none */
-    float scale;                   /* of the loss: see weft/stage.h */
-    /* If not NULL, this rank has failed with this error.  It does not compute, but it exchanges
-     * its messages, and the step returns the error. */
+    /* Inputs of the first stage; read on the rank of the first stage. */
+    const void *const *inputs;
+    void *const *input_grads; /* written on the rank of the first stage; NULL: not needed */
+    const int32_t *const *targets; /* targets of the last stage; NULL: none */
+    float scale;                   /* weight of one target's loss: see weft/stage.h */
+    /* If not NULL, this rank has failed with this error.  The rank then exchanges its messages
+     * without computing, and the step returns the error. */
     const struct weft_error *failure;
     /* Computes losses only: forwards run with `train` off, backwards and REDUCE_GRAD do nothing. */
     bool forward_only;
-    double *losses;    /* written by micro, on the rank of the last stage */
+    double *losses;    /* loss of each micro-batch; written on the rank of the last stage */
     int64_t origin_ns; /* time 0 of traces on the monotonic clock; 0: the start of the step */
 };
 
-/* Runs the whole list of the rank.  If a stage fails with WEFT_NUMERIC or WEFT_DATA, all messages
- * are still exchanged, so that the other ranks finish the step; the error is returned at the end,
- * and further steps are possible.  After any other error they are not.  Collective over the ranks
- * of the schedule. */
+/* Runs the whole list of the rank.  If a stage fails with WEFT_NUMERIC or WEFT_DATA, all
+ * messages are still exchanged, so that the other ranks finish the step; the error is returned
+ * at the end, and further steps are possible.  After any other error no further step is
+ * possible.  Collective over the ranks of the schedule. */
 WEFT_API enum weft_status weft_exec_step(struct weft_exec *e, const struct weft_exec_io *io,
                                          struct weft_error *err);
 
@@ -154,7 +157,7 @@ WEFT_API struct weft_cell_id weft_exec_failed_at(const struct weft_exec *e);
 
 /* Times of the last step. */
 struct weft_exec_times {
-    int64_t begin_ns, end_ns; /* of the list */
+    int64_t begin_ns, end_ns; /* start and end of the rank's list of actions */
     int64_t compute_ns, wait_ns;
     uint64_t sent_bytes;
 };
@@ -168,7 +171,8 @@ WEFT_API size_t weft_exec_n_events(const struct weft_exec *e);
 /* Returns event `i` of the last step.  Local. */
 WEFT_API struct weft_trace_event weft_exec_event(const struct weft_exec *e, size_t i);
 
-/* Returns the bytes sent to a rank of the schedule in the last step, forward or backward.  Local. */
+/* Returns the bytes sent to a rank of the schedule in the last step, in forward or backward
+ * messages.  Local. */
 WEFT_API uint64_t weft_exec_bytes_to(const struct weft_exec *e, uint32_t rank, bool backward);
 
 /* Writes the text of the action at a position of a rank's list, such as "2F5", for

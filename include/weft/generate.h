@@ -28,13 +28,14 @@ extern "C" {
 struct weft_generate_options {
     const char *prompt;  /* borrowed; NULL or "": the start of a document */
     uint32_t max_tokens; /* maximum number of new tokens */
-    double temperature;  /* divides the logits; 0: always the most likely token */
-    uint32_t top_k;      /* samples from the K most likely tokens; 0: from all */
-    double top_p;        /* samples from the most likely tokens with this total probability */
+    double temperature;  /* divisor of the logits; 0: always chooses the most likely token */
+    uint32_t top_k; /* samples from the top_k most likely tokens; 0: samples from all tokens */
+    double top_p;   /* samples from the most likely tokens with this total probability */
     uint64_t seed;
     uint32_t threads; /* 0: one per core */
     bool bf16;        /* keeps the weights as bf16 in memory: faster, less precise */
-    /* Called with the bytes of each new token; NULL: not called.  Returning false stops. */
+    /* Called with the bytes of each new token; may be NULL.  If it returns false, generation
+     * stops. */
     bool (*on_token)(const char *bytes, size_t len, void *user);
     void *user;
 };
@@ -42,9 +43,10 @@ struct weft_generate_options {
 /* Returns the defaults: 100 tokens, temperature 0.8, top_k 50, top_p 1, seed 42. */
 WEFT_API struct weft_generate_options weft_generate_defaults(void);
 
-/* Generates the text that follows the prompt, until the end of the document, max_tokens or the end of
- * the model's context.  *out is NUL-terminated; `len` may be NULL.  The caller frees *out.  Returns
- * WEFT_USAGE if the model has no tokenizer or the prompt is too long.  Local. */
+/* Generates the text that follows the prompt, until the model ends the document, max_tokens
+ * tokens are generated, or the model's context is full.  *out is NUL-terminated; `len` may be
+ * NULL.  The caller frees *out.  Returns WEFT_USAGE if the model has no tokenizer or the prompt
+ * is too long.  Local. */
 WEFT_API enum weft_status weft_generate(const char *model,
                                         const struct weft_generate_options *options, char **out,
                                         size_t *len, struct weft_error *err);

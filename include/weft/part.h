@@ -1,7 +1,8 @@
-/* Partitions: which stage has which items of a model.
+/* Partitions: the assignment of a model's items to stages.
  *
- * S stages, numbered along the model, each have a range of the L layers.  The first stage also has
- * the embedding, the last one has the head.  There are four ways to create a partition:
+ * S stages, numbered along the model, each have a range of the L layers.  The first stage also
+ * has the embedding, and the last stage has the head.  There are four ways to create a
+ * partition:
  *
  *     even      by the number of layers, the remainder on the first stages
  *     balanced  by the times of the items, under memory limits of the ranks
@@ -31,7 +32,7 @@
 extern "C" {
 #endif
 
-/* Layers first_layer .. end_layer - 1; no layer if they are equal. */
+/* A stage has the layers first_layer .. end_layer - 1; it has no layer if both are equal. */
 struct weft_stage_range {
     uint32_t first_layer, end_layer;
     bool embedding, head;
@@ -45,8 +46,9 @@ struct weft_partition {
 /* Frees the stages of a partition.  A zeroed partition is allowed. */
 WEFT_API void weft_partition_release(struct weft_partition *p);
 
-/* Checks that every layer 0 .. n_layers - 1 is on exactly one stage, in order, that only the first
- * stage has the embedding, and that only the last one has the head.  The error names the stage. */
+/* Checks that every layer 0 .. n_layers - 1 is on exactly one stage, in order, that only the
+ * first stage has the embedding, and that only the last stage has the head.  The error names
+ * the stage. */
 WEFT_API enum weft_status weft_partition_verify(const struct weft_partition *p,
                                                 uint32_t n_layers, struct weft_error *err);
 
@@ -55,27 +57,27 @@ WEFT_API enum weft_status weft_partition_verify(const struct weft_partition *p,
 WEFT_API enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stages,
                                                       struct weft_error *err);
 
-/* Creates a partition with L / S layers per stage and one more on the first L mod S stages.  With
- * fewer layers than stages the last ones are empty: see weft_partition_check_filled().  The caller
- * releases *p. */
+/* Creates a partition with L / S layers per stage and one more on the first L mod S stages.
+ * With fewer layers than stages, the last stages have no layers: see
+ * weft_partition_check_filled().  The caller releases *p. */
 WEFT_API enum weft_status weft_partition_init_even(struct weft_partition *p, uint32_t n_layers,
                                                    uint32_t n_stages, struct weft_error *err);
 
 /* -- explicit ------------------------------------------------------------------------------ */
 
-/* The maximum of stages plus layers that the text parsers accept. */
+/* The text parsers accept at most this number of stages plus layers. */
 enum { WEFT_MAX_PATTERN = 1 << 20 };
 
-/* Creates a partition with counts[s] layers on stage s.  A stage may have none: the first one still
- * has the embedding, the last one has the head, and any other one passes its input on.  At least
- * one layer is required.  The caller releases *p. */
+/* Creates a partition with counts[s] layers on stage s.  A stage may have no layers: the first
+ * stage still has the embedding, the last stage has the head, and any other stage without
+ * layers passes its input on.  At least one layer is required.  The caller releases *p. */
 WEFT_API enum weft_status weft_partition_init_counts(struct weft_partition *p,
                                                      const uint32_t *counts, uint32_t n_stages,
                                                      struct weft_error *err);
 
-/* Reads "4,3,3,2": the number of layers of each stage, with optional blanks around a number.  If
- * n_stages or n_layers is not 0, the text must have exactly that many.  Errors name the column.
- * The caller releases *p. */
+/* Reads "4,3,3,2": the number of layers of each stage, with optional blanks around a number.
+ * If n_stages (or n_layers) is not 0, the text must have exactly that many stages (or layers).
+ * Errors name the column. The caller releases *p. */
 WEFT_API enum weft_status weft_partition_parse_counts(struct weft_partition *p,
                                                       const char *text, size_t len,
                                                       uint32_t n_stages, uint32_t n_layers,
@@ -89,8 +91,8 @@ WEFT_API enum weft_status weft_partition_parse_counts(struct weft_partition *p,
  *
  * "Et*3|(tt|)*2L" has stages of 3, 2, 2 and 0 layers.  The text begins with its only E and ends
  * with its only L.  Two consecutive bars leave a stage empty.  m (a layer for multi-token
- * prediction) is not supported.  n_stages and n_layers have the same meaning as above.  Errors name
- * the column.  The caller releases *p. */
+ * prediction) is not supported.  n_stages and n_layers have the same meaning as in
+ * weft_partition_parse_counts().  Errors name the column.  The caller releases *p. */
 WEFT_API enum weft_status weft_partition_parse_pattern(struct weft_partition *p,
                                                        const char *text, size_t len,
                                                        uint32_t n_stages, uint32_t n_layers,
@@ -114,22 +116,25 @@ WEFT_API enum weft_status weft_stage_sums_init(struct weft_stage_sums *sums,
 /* Frees the arrays of the sums.  Zeroed sums are allowed. */
 WEFT_API void weft_stage_sums_release(struct weft_stage_sums *sums);
 
-/* Returns the times as a cost table without hops.  The table borrows from `sums`. */
+/* Returns the times of `sums` as a cost table whose hop is 0.  The table borrows from
+ * `sums`. */
 WEFT_API struct weft_cost weft_stage_sums_cost(const struct weft_stage_sums *sums);
 
 /* The placement of stages on ranks, and the memory limit of each rank. */
 struct weft_rank_limits {
     const struct weft_placement *placement; /* borrowed; NULL: stage s on rank s */
-    /* Micro-batches whose activations a stage stores at one time, (n_pipes, n_stages); NULL: 1
-     * each.  Borrowed. */
+    /* Number of micro-batches whose activations a stage stores at one time, (n_pipes,
+     * n_stages); NULL: 1 for every stage.  Borrowed. */
     const uint32_t *in_flight;
     const size_t *limit_bytes; /* borrowed; used by the balanced partition only */
-    size_t n_limits;           /* 0: no limit; 1: the same for all ranks; else one per rank */
+    /* Number of limits: 0: no limit; 1: the same limit for all ranks; else one per rank. */
+    size_t n_limits;
 };
 
-/* Computes the bytes on each rank: the state of its stages (once for a stage in several pipes, and
- * once for a shared weight) and in_flight times the activations per micro-batch.  `rank_limits` may
- * be NULL.  out is (ranks of the placement). */
+/* Computes the bytes on each rank: the state of its stages plus in_flight times their
+ * activations per micro-batch.  The state of a stage in several pipes counts once, and so does
+ * a shared weight.  `rank_limits` may be NULL.  `out` has one element per rank of the
+ * placement. */
 WEFT_API enum weft_status weft_partition_rank_bytes(const struct weft_partition *p,
                                                     const struct weft_items *items,
                                                     const struct weft_rank_limits *rank_limits,
@@ -139,16 +144,18 @@ WEFT_API enum weft_status weft_partition_rank_bytes(const struct weft_partition 
 
 enum { WEFT_MAX_BALANCED_LAYERS = 1 << 13 };
 
-/* Creates the best partition, with embedding and head included.  The criteria, in this order:
+/* Creates the best partition.  The times include embedding and head.  The criteria, in this
+ * order:
  *
  *     1. minimum bottleneck: the time f + i + w of the slowest stage
  *     2. minimum sum of squares of the stages' times
  *     3. minimum number of stages without a layer
  *     4. maximum number of layers on the first stages
  *
- * The first and the last of several stages may have the embedding or the head only; all others have
- * at least one layer.  n_stages may therefore exceed the number of layers by 2; see
- * weft_partition_check_filled().  Times that differ by less than one part in 10^9 count as equal.
+ * With several stages, the first may have only the embedding and the last may have only the
+ * head; all other stages have at least one layer.  n_stages may therefore exceed the number of
+ * layers by 2; see weft_partition_check_filled().  Times that differ by less than one part in
+ * 10^9 count as equal.
  *
  * With limits, every rank stays within its limit.  Returns WEFT_USAGE with the minimum feasible
  * limit if there is no such partition.  `rank_limits` may be NULL.
@@ -164,9 +171,9 @@ weft_partition_init_balanced(struct weft_partition *p, const struct weft_items *
 
 /* -- a batch over micros ------------------------------------------------------------------- */
 
-/* Divides n_items into n_parts ranges; the first n_items mod n_parts are longer by one.  Part k is
- * bounds[k] .. bounds[k + 1] - 1.  bounds is (n_parts + 1).  Returns WEFT_USAGE if a part would be
- * empty. */
+/* Divides n_items into n_parts ranges; the first n_items mod n_parts ranges have one more
+ * item.  Part k is bounds[k] .. bounds[k + 1] - 1.  bounds is (n_parts + 1).  Returns
+ * WEFT_USAGE if a part would be empty. */
 WEFT_API enum weft_status weft_split_ranges(size_t n_items, size_t n_parts, size_t *bounds,
                                             struct weft_error *err);
 

@@ -1,5 +1,6 @@
-/* Figures of a plan exactly as burn_dragon, the reference system, prints them, for comparison with
- * it.  A physical stage of burn_dragon is a rank of weft; a virtual stage is a stage.
+/* Numbers that describe a plan, exactly as the reference system burn_dragon prints them, so
+ * that both can be compared.  A physical stage of burn_dragon is a rank of weft; a virtual
+ * stage of burn_dragon is a stage of weft.
  *
  * Unstable: follows the reference system.
  */

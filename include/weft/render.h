@@ -1,4 +1,4 @@
-/* Draws traces in every format: those of weft/draw.h, and PNG and PDF.
+/* Draws traces in every format: the formats of weft/draw.h, PNG and PDF.
  *
  * This header belongs to libweft, because PNG and PDF need cairo. */
 #ifndef WEFT_RENDER_H

@@ -1,4 +1,4 @@
-/* Schedules as data: which rank runs which actions, and in which order.
+/* Schedules as data: the actions of each rank, in order.
  *
  * P ranks run S stages of a model on M micro-batches.  A schedule is one ordered list of actions
  * per rank and a placement of stages on ranks.  Generators create schedules by name.  The text
@@ -31,7 +31,8 @@ extern "C" {
 
 /* -- actions -------------------------------------------------------------------------------- */
 
-/* The first four are the compute actions; JSON output uses the same numbers. */
+/* The kinds of actions.  The first four kinds are the compute actions.  JSON output uses the
+ * same numbers. */
 enum weft_act_kind {
     WEFT_ACT_F,           /* forward */
     WEFT_ACT_B,           /* whole backward: input and weight gradient */
@@ -41,10 +42,12 @@ enum weft_act_kind {
     WEFT_ACT_RECV_F,      /* receives the stage's input from the previous stage */
     WEFT_ACT_SEND_B,      /* sends the gradient of the stage's input to the previous stage */
     WEFT_ACT_RECV_B,      /* receives the gradient of the stage's output from the next stage */
-    WEFT_ACT_REDUCE_GRAD, /* the stage's gradients on this rank are complete; no micro */
-    WEFT_ACT_UNSHARD, /* PyTorch: gather the stage's parameters; no micro; ignored by weft */
-    WEFT_ACT_RESHARD, /* PyTorch: free them again; ignored by weft */
-    WEFT_ACT_IDLE,    /* an empty cell of a table: takes a turn in PyTorch's lowering only */
+    WEFT_ACT_REDUCE_GRAD, /* the stage's gradients on this rank are complete; has no micro */
+    /* PyTorch: gather the stage's parameters; has no micro; ignored by weft. */
+    WEFT_ACT_UNSHARD,
+    WEFT_ACT_RESHARD, /* PyTorch: free the gathered parameters; ignored by weft */
+    /* An empty cell of a table: takes one time step, in PyTorch's lowering only. */
+    WEFT_ACT_IDLE,
     WEFT_N_ACT_KINDS
 };
 
@@ -98,10 +101,10 @@ struct weft_placement {
 enum weft_placement_kind {
     WEFT_PLACEMENT_LINEAR,        /* stage s on rank s */
     WEFT_PLACEMENT_LOOP,          /* stage s on rank s mod P */
-    WEFT_PLACEMENT_V,             /* down the ranks and back up */
-    WEFT_PLACEMENT_WAVE,          /* down and up repeatedly */
+    WEFT_PLACEMENT_V,             /* stages go down the ranks and back up, once */
+    WEFT_PLACEMENT_WAVE,          /* stages go down and up the ranks repeatedly */
     WEFT_PLACEMENT_BIDIRECTIONAL, /* each stage on two or more ranks */
-    WEFT_PLACEMENT_EXPLICIT,      /* any other */
+    WEFT_PLACEMENT_EXPLICIT,      /* any other placement */
 };
 
 /* Returns the pipe of a micro-batch. */
@@ -143,32 +146,38 @@ enum weft_minimize {
 /* The parameters of a generator.  Zero means "not given" for all fields except ranks and micros. */
 struct weft_gen_params {
     uint32_t ranks, micros;
-    uint32_t chunks;              /* stages per rank; 0: the default of the schedule */
-    uint32_t group;               /* interleaved: micros per group, as in Megatron; 0: any M */
-    uint32_t pipes;               /* chimera: 2f pipes; 0: 2 */
-    const struct weft_cost *cost; /* borrowed, may be NULL: for schedules that search */
-    const struct weft_memory_cost *memory; /* borrowed, may be NULL: likewise */
-    enum weft_minimize minimize;           /* likewise */
-    bool idle_hints;                       /* keep the empty cells of PyTorch's tables */
+    uint32_t chunks; /* stages per rank; 0: the default of the schedule */
+    uint32_t group; /* interleaved: micros per group, as in Megatron; 0: any number of micros */
+    uint32_t pipes; /* chimera: number of pipes, an even number; 0: 2 pipes */
+    const struct weft_cost *cost; /* borrowed, may be NULL; used by generators that search */
+    /* borrowed, may be NULL; used by generators that search. */
+    const struct weft_memory_cost *memory;
+    enum weft_minimize minimize; /* used by generators that search */
+    bool idle_hints; /* keeps the empty cells of PyTorch's tables as WEFT_ACT_IDLE */
 };
 
-/* The optional parameters that a generator uses.  A generator rejects the other ones, except cost
- * and memory: these then only affect timing and verification of the result. */
+/* The optional parameters that a generator uses.  A generator rejects all other optional
+ * parameters, except cost and memory.  A generator that does not use cost and memory ignores
+ * them; they then only affect the timing and verification of the result. */
 enum weft_gen_flag {
-    WEFT_GEN_USES_CHUNKS = 1, /* any number of chunks; otherwise exactly default_chunks */
+    /* Accepts any number of chunks; without this flag, exactly default_chunks. */
+    WEFT_GEN_USES_CHUNKS = 1,
     WEFT_GEN_USES_GROUP = 2,
     WEFT_GEN_USES_PIPES = 4,
-    WEFT_GEN_USES_COST = 8,   /* searches: cost, memory and minimize change the order */
-    WEFT_GEN_UNIT_TICKS = 16, /* planned in ticks: forward and whole backward take one each */
+    /* Searches: cost, memory and minimize change the order of actions. */
+    WEFT_GEN_USES_COST = 8,
+    /* Planned in ticks: a forward and a whole backward take one tick each. */
+    WEFT_GEN_UNIT_TICKS = 16,
 };
 
-/* One row per schedule: the source of lists, help texts, error messages and the test matrix. */
+/* One row per generator.  Lists, help texts, error messages and the test matrix are derived
+ * from these rows. */
 struct weft_generator {
     const char *name;
     const char *help;   /* one sentence */
     const char *limits; /* the supported sizes, in words */
     uint32_t default_chunks;
-    unsigned flags; /* of enum weft_gen_flag */
+    unsigned flags; /* bitwise OR of enum weft_gen_flag */
     enum weft_status (*make)(const struct weft_gen_params *params, struct weft_schedule **out,
                              struct weft_error *err);
 };
@@ -208,7 +217,7 @@ WEFT_API size_t weft_schedule_n_actions(const struct weft_schedule *s);
 /* Returns the maximum number of stages per rank. */
 WEFT_API uint32_t weft_schedule_n_chunks(const struct weft_schedule *s);
 
-/* Returns the index of a stage among the stages of a rank, in ascending order. */
+/* Returns the index of a stage among the stages of a rank, in ascending order of stages. */
 WEFT_API uint32_t weft_schedule_chunk(const struct weft_schedule *s, uint32_t rank,
                                       uint32_t stage);
 
@@ -221,17 +230,19 @@ WEFT_API size_t weft_schedule_bytes(const struct weft_schedule *s);
 /* -- lowering ------------------------------------------------------------------------------- */
 
 enum weft_lowering {
-    /* A send directly after its producer; a receive as late as its consumer and the order of its
-     * channel allow; REDUCE_GRAD after the last weight gradient of a stage. */
+    /* A send directly follows its producer.  A receive is as late as its consumer and the order
+     * of its channel allow.  REDUCE_GRAD follows the last weight gradient of a stage. */
     WEFT_LOWERING_LATE,
-    /* As PyTorch's _add_send_recv: send and receive are added at the same moment, so that all
-     * messages of all ranks have one common order; no REDUCE_GRAD. */
+    /* The method of PyTorch's _add_send_recv: a send and its receive are added at the same
+     * moment, so that all messages of all ranks have one common order.  No REDUCE_GRAD is
+     * added. */
     WEFT_LOWERING_PYTORCH,
 };
 
-/* Adds the messages to a schedule that has none.  On every channel (a directed pair of ranks and a
- * direction of data) both endpoints list the same sequence.  Returns WEFT_SCHEDULE if a message
- * would have one endpoint only, or if PyTorch's method deadlocks.  The caller owns *out. */
+/* Adds the messages to a schedule that has none.  A channel is a directed pair of ranks and a
+ * direction of data (forward or backward).  Both endpoints of a channel list the same sequence
+ * of messages.  Returns WEFT_SCHEDULE if a message would have one endpoint only, or if
+ * PyTorch's method deadlocks.  The caller owns *out. */
 WEFT_API enum weft_status weft_schedule_lower(const struct weft_schedule *s,
                                               enum weft_lowering how,
                                               struct weft_schedule **out,

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-struct weft_settings; /* opaque; one thread at a time while it is changed */
+struct weft_settings; /* opaque; only one thread may use it while it is being changed */
 
 /* Creates settings with all defaults.  The caller owns *out. */
 WEFT_API enum weft_status weft_settings_new(struct weft_settings **out, struct weft_error *err);

@@ -36,9 +36,9 @@ struct weft_cluster {
     struct weft_link intra, inter; /* within a node, between nodes */
 };
 
-/* Reads "node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us".  Units: B/s to TB/s (powers of ten) or
- * bits as in Gb/s; s, ms, us, ns.  The default of node is 1, that of inter is intra.  Errors name
- * the column. */
+/* Reads "node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us".  Units: B/s to TB/s (powers of ten)
+ * or bits as in Gb/s; s, ms, us, ns.  The default of `node` is 1; the default of `inter` is the
+ * value of `intra`.  Errors name the column. */
 WEFT_API enum weft_status weft_cluster_parse(const char *text, struct weft_cluster *out,
                                              struct weft_error *err);
 
@@ -50,15 +50,17 @@ WEFT_API struct weft_link weft_cluster_link(const struct weft_cluster *c, uint32
 
 /* The resources that a transfer occupies for its duration. */
 enum weft_contention {
-    WEFT_CONTENTION_NONE,  /* none: it only delays the data */
-    WEFT_CONTENTION_LINK,  /* its link (a directed pair of ranks): the next transfer waits */
+    WEFT_CONTENTION_NONE, /* none: a transfer only delays the data */
+    /* Its link (a directed pair of ranks): the next transfer on the link waits. */
+    WEFT_CONTENTION_LINK,
     WEFT_CONTENTION_RANKS, /* its link and the ranks at both endpoints */
 };
 
 struct weft_sim_options {
     const struct weft_cost *cost;          /* borrowed; NULL: unit costs */
     const struct weft_memory_cost *memory; /* borrowed; NULL: one unit per activation */
-    struct weft_values speed; /* per rank: factor on the time of its actions; default 1 */
+    /* Per rank: factor for the durations of the rank's actions; default 1. */
+    struct weft_values speed;
     const struct weft_cluster *cluster; /* borrowed; NULL: every hop takes cost->hop */
     double unit_seconds;                /* unit of the costs, with a cluster; 0: 1e-3 */
     struct weft_values bytes;           /* per message from stage s to s + 1; default 0 */
@@ -68,11 +70,12 @@ struct weft_sim_options {
 
 /* The causes of a rank's idle time.  They add up to its idle time. */
 struct weft_idle_time {
-    double warm_up;       /* before its first action */
-    double drain;         /* after its last action */
-    double communication; /* between actions, while a required message is in transit */
-    double imbalance;     /* between actions, at most the busiest rank's work minus its own */
-    double data;          /* between actions, the rest: waiting for other ranks to compute */
+    double warm_up;       /* before the rank's first action */
+    double drain;         /* after the rank's last action */
+    double communication; /* between actions: a required message is in transit */
+    /* Between actions: at most the busiest rank's work minus this rank's work. */
+    double imbalance;
+    double data; /* between actions: the remaining time, waiting for other ranks to compute */
 };
 
 /* The traffic of one link, a directed pair of ranks. */
@@ -87,8 +90,9 @@ struct weft_link_usage {
  * the preceding entry can start. */
 struct weft_path_step {
     uint32_t rank;
-    size_t position; /* in the rank's list */
-    double hop;      /* transit time of its result; 0 on the same rank */
+    size_t position; /* index in the rank's list of actions */
+    /* Transit time of the action's result; 0 if producer and consumer are on the same rank. */
+    double hop;
 };
 
 struct weft_sim {
@@ -98,7 +102,7 @@ struct weft_sim {
     struct weft_link_usage *links; /* owned: by from, then to */
     size_t n_path;
     struct weft_path_step *path;               /* owned */
-    double path_compute, path_hops, path_wait; /* they add up to the makespan */
+    double path_compute, path_hops, path_wait; /* the sum of these three is the makespan */
     size_t *peak_pending_w; /* owned: (ranks), maximum number of micros between their I and W */
     size_t *peak_receive; /* owned: (ranks), maximum number of messages received but not used */
 };
@@ -127,10 +131,10 @@ struct weft_measured_cost {
     double *f, *i, *w, *b, *fb; /* owned */
 };
 
-/* Computes mean times from the compute events of a trace.  A stage without events of a kind gets
- * the mean of the other stages.  If all backwards are whole, I and W get half each; if all are
- * split, B gets their sum; without pairs, FB gets F + B.  Returns WEFT_DATA if there are no forwards
- * or no backwards.  The caller releases *out. */
+/* Computes mean times from the compute events of a trace.  A stage without events of a kind
+ * gets the mean of the other stages.  If all backwards are whole, I and W each get half of B;
+ * if all are split, B gets I + W; without pairs, FB gets F + B.  Returns WEFT_DATA if there are
+ * no forwards or no backwards.  The caller releases *out. */
 WEFT_API enum weft_status weft_measured_cost_init(struct weft_measured_cost *out,
                                                   const struct weft_trace *trace,
                                                   struct weft_error *err);
@@ -140,7 +144,7 @@ WEFT_API void weft_measured_cost_release(struct weft_measured_cost *m);
 
 /* -- many runs at once ---------------------------------------------------------------------- */
 
-enum { WEFT_SCENARIOS = 16 }; /* scenarios that are simulated together */
+enum { WEFT_SCENARIOS = 16 }; /* number of scenarios that are simulated together */
 
 /* Random variation of every action's time: the factor is exp(sigma * normal - sigma^2 / 2), whose
  * mean is 1. */
@@ -156,9 +160,10 @@ struct weft_samples {
     float *slow_rank; /* owned: (ranks), increase of the makespan if this rank is 10 % slower */
 };
 
-/* Simulates n scenarios.  `jitter` may be NULL: all scenarios are then equal.  Transfers only delay
- * data.  Times are in single precision: with about 10^5 actions per rank the error is a few parts
- * in 10^4.  The caller releases *out. */
+/* Simulates n scenarios.  `jitter` may be NULL: all scenarios are then equal.  Transfers
+ * only delay data: options->contention must be WEFT_CONTENTION_NONE.  Times are in single
+ * precision: with about 10^5 actions per rank the error is a few parts in 10^4.  The caller
+ * releases *out. */
 WEFT_API enum weft_status weft_samples_init(struct weft_samples *out,
                                             const struct weft_schedule *s,
                                             const struct weft_sim_options *options,
@@ -168,8 +173,9 @@ WEFT_API enum weft_status weft_samples_init(struct weft_samples *out,
 /* Frees the arrays of samples.  Zeroed samples are allowed. */
 WEFT_API void weft_samples_release(struct weft_samples *samples);
 
-/* Simulates many pipelines that run the same schedule with a speed per rank: speeds is (pipelines,
- * ranks), makespans is (pipelines).  The step ends with the slowest pipeline. */
+/* Simulates many pipelines that run the same schedule with a speed per rank: speeds is
+ * (pipelines, ranks), makespans is (pipelines).  The step ends when the slowest pipeline
+ * ends. */
 WEFT_API enum weft_status weft_fleet_run(const struct weft_schedule *s,
                                          const struct weft_sim_options *options,
                                          const float *speeds, size_t n_pipelines,

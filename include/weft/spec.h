@@ -1,7 +1,8 @@
 /* Models, and the time and memory of their items.
  *
- * An item is a part of the model that is never divided: the embedding, one transformer layer, or
- * the head (final norm, logits, loss).  Items are derived from a model, or all layers are equal:
+ * An item is a part of the model that is never divided: the embedding, one transformer layer,
+ * or the head (final norm, logits, loss).  Items are derived from a model, or created with
+ * equal costs for all layers:
  *
  *     struct weft_model model;
  *     struct weft_items items;
@@ -38,16 +39,19 @@ enum weft_arch {
 enum weft_rope_kind {
     WEFT_ROPE_PLAIN,  /* frequency i of a head of d elements: theta^(-2i/d) */
     WEFT_ROPE_LINEAR, /* all frequencies divided by `factor` */
-    WEFT_ROPE_LLAMA3, /* low frequencies divided by `factor`, high ones kept, a blend between */
+    /* Low frequencies divided by `factor`, high frequencies unchanged, interpolated between. */
+    WEFT_ROPE_LLAMA3,
 };
 
 /* Rotary position embeddings of Llama.  A kind uses only the fields that are listed for it. */
 struct weft_rope {
     enum weft_rope_kind kind;
     double theta;
-    double factor;    /* linear, llama3 */
-    double low, high; /* llama3: wavelengths > ctx / low: low frequencies; < ctx / high: high */
-    uint32_t ctx;     /* llama3: maximum sequence length before the context was extended */
+    double factor; /* linear, llama3 */
+    /* llama3: a frequency is low if its wavelength is > ctx / low, and high if it is < ctx /
+     * high. */
+    double low, high;
+    uint32_t ctx; /* llama3: maximum sequence length before the context was extended */
 };
 
 /* The shape and the constants of a decoder-only transformer.  An attention head has dim / heads
@@ -55,11 +59,12 @@ struct weft_rope {
 struct weft_model {
     enum weft_arch arch;
     uint32_t layers, dim;
-    uint32_t heads, kv_heads; /* equal without grouped queries, and always for GPT-2 */
-    uint32_t ffn;             /* hidden width of the MLP */
-    uint32_t vocab, ctx;      /* vocabulary size; maximum sequence length */
-    bool tied;                /* the head shares the weight of the embedding */
-    float norm_eps;           /* added to the variance or mean square in every norm */
+    /* Both are equal without grouped-query attention, and always for GPT-2. */
+    uint32_t heads, kv_heads;
+    uint32_t ffn;        /* hidden width of the MLP */
+    uint32_t vocab, ctx; /* vocabulary size; maximum sequence length */
+    bool tied;           /* the head shares the weight of the embedding */
+    float norm_eps;      /* added to the variance or mean square in every norm */
     /* Layers per block of block attention residuals: before each attention and each MLP, a learned
      * query mixes the embedding, the sums of finished blocks and the current sum.  0: plain
      * residuals. */
@@ -67,7 +72,7 @@ struct weft_model {
     struct weft_rope rope; /* used by Llama only */
 };
 
-/* The defaults of a model; the default kind of rope is plain. */
+/* Default constants of a model.  The default kind of RoPE is plain. */
 #define WEFT_NORM_EPS_DEFAULT 1e-5F
 #define WEFT_ROPE_THETA_DEFAULT 10000.0
 
@@ -79,18 +84,18 @@ struct weft_preset {
 /* Returns the name of an architecture: "gpt2" or "llama". */
 WEFT_API const char *weft_arch_name(enum weft_arch arch);
 
-/* Returns the table of named models, in display order, and stores its length in *n.  It does not
- * list the names "dN", 1 <= N <= 256: GPT-2 with N layers of dimension 64 * N, so that "d12" has
- * the shape of gpt2-124m. */
+/* Returns the table of named models, in display order, and stores its length in *n.  The table
+ * does not list the names "dN" with 1 <= N <= 256.  "dN" is GPT-2 with N layers of dimension 64
+ * * N, so "d12" has the shape of gpt2-124m. */
 WEFT_API const struct weft_preset *weft_presets(size_t *n);
 
 /* Finds a model by name.  Returns WEFT_USAGE with the nearest name if the name is unknown. */
 WEFT_API enum weft_status weft_model_find(const char *name, struct weft_model *out,
                                           struct weft_error *err);
 
-/* Checks a model: every size is at least 1, heads divide evenly (and have an even size if they are
- * rotated), layers are at most WEFT_MAX_LAYERS, a residual block has at most as many layers as the
- * model, and constants are finite and positive. */
+/* Checks a model: every size is at least 1, `heads` divides `dim`, `kv_heads` divides `heads`,
+ * the head size is even if RoPE is used, layers are at most WEFT_MAX_LAYERS, a residual block
+ * has at most as many layers as the model, and constants are finite and positive. */
 WEFT_API enum weft_status weft_model_check(const struct weft_model *model,
                                            struct weft_error *err);
 
@@ -99,10 +104,11 @@ WEFT_API enum weft_status weft_model_check(const struct weft_model *model,
 WEFT_API enum weft_status weft_model_count_params(const struct weft_model *model, size_t *out,
                                                   struct weft_error *err);
 
-/* Computes the floating-point operations of training per token of sequences of length `seq`, as is
- * usual for utilization (MFU): 6 per parameter of a matrix product (2 in the forward, 4 in the
- * backward; the head counts, tied or not) and 6 * layers * seq * dim for attention, half of the
- * full product because of the causal mask.  Recomputation is not counted. */
+/* Computes the floating-point operations of training per token of sequences of length `seq`, as
+ * is usual for utilization (MFU).  Every parameter of a matrix product counts 6 (2 in the
+ * forward, 4 in the backward); this includes the head, tied or not.  Attention counts 6 *
+ * layers * seq * dim, half of the full product because of the causal mask.  Recomputation is
+ * not counted. */
 WEFT_API enum weft_status weft_model_token_flops(const struct weft_model *model, uint32_t seq,
                                                  double *out, struct weft_error *err);
 
@@ -111,7 +117,7 @@ WEFT_API enum weft_status weft_model_token_flops(const struct weft_model *model,
 /* The cost of one item.  Times are per micro-batch, in any unit that all items share. */
 struct weft_item {
     double f, i, w;     /* forward, input gradient, weight gradient */
-    size_t state_bytes; /* permanent: weights, gradients, optimizer state */
+    size_t state_bytes; /* permanent memory: weights, gradients, optimizer state */
     size_t act_bytes; /* saved activations per micro-batch, from F to the end of the backward */
 };
 
@@ -147,13 +153,14 @@ WEFT_API enum weft_status weft_items_init_uniform(struct weft_items *items, uint
  * backward is in i.  For a layer, i + w is 2 f.  Norms, activation functions and the softmax are
  * not counted.
  *
- * State is 20 bytes per parameter: 4 for the fp32 weight, 8 for the exact gradient sum (int64), 8
- * for the two moments of AdamW.  A matrix of a product has 8 more, because it is also stored packed
- * for products with it and with its transpose.  A tied weight is part of the embedding and of the
- * head, is packed in the head only, and is counted (20 bytes) in shared_bytes.
+ * State is 20 bytes per parameter: 4 for the fp32 weight, 8 for the exact gradient sum (int64),
+ * 8 for the two moments of AdamW.  A matrix of a matrix product takes 8 more bytes per
+ * parameter, because two packed copies are also stored: one for products with the matrix and
+ * one for products with its transpose.  A tied weight is part of the embedding and of the head,
+ * is packed in the head only, and is counted (20 bytes) in shared_bytes.
  *
- * Saved activations are fp32, without recomputation, with tiled attention and logits in pieces.  In
- * elements per token:
+ * Saved activations are fp32.  There is no recomputation, attention is tiled, and logits are
+ * computed in pieces.  The saved elements per token are:
  *
  *     embedding    1: the token
  *     GPT-2 layer  5*dim (two norms' inputs and outputs, attention's output) + q, k, v

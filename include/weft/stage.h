@@ -33,33 +33,35 @@ extern "C" {
  * 0 is the output of the embedding.  An entry is NULL if the stage neither reads nor finishes the
  * block. */
 struct weft_stage_blocks {
-    /* One activation each: read if an earlier stage finished the block, written by the stage that
-     * finishes it. */
+    /* The value of each block, of the size of an activation.  The stage that finishes the block
+     * writes it; later stages read it. */
     float *const *value;
     /* Backward: gradients as exact sums in units of 2^-50.  A stage adds to the blocks that it
      * reads, and reads the blocks that it finished, which then contain the contributions of all
      * later stages. */
     int64_t *const *grad;
-    bool *fresh; /* grad[b] is empty: write to it instead of adding */
+    bool *fresh; /* fresh[b]: grad[b] is not initialized; write to it instead of adding */
 };
 
 /* One call for one micro-batch.  Pointers are borrowed during the call. */
 struct weft_stage_call {
-    uint32_t micro; /* of the step */
+    uint32_t micro; /* number of the micro-batch within the step */
     uint32_t slot;
-    uint32_t rows;  /* sequences, or samples, of this micro-batch */
+    uint32_t rows;  /* number of sequences (or samples) of this micro-batch */
     const void *in; /* forward: the activation, or the input of the first stage */
     void *out;      /* forward: the activation for the next stage; NULL for the last */
-    /* For backward_input only.  backward_weight must have everything it needs in its slot, because
-     * these buffers and the blocks are already in use by other stages. */
+    /* These two buffers are for backward_input only.  backward_weight must find all of its data
+     * in its slot, because other stages may already use these buffers and the blocks. */
     const void *dout; /* gradient of out; NULL for the last stage */
     void *din;        /* gradient of in; NULL for the first stage */
-    /* For the forward of the last stage. */
+    /* The next three fields are for the forward of the last stage. */
     const int32_t *targets; /* one per token; -1: ignored */
-    float scale;            /* weight of one target's loss: 1 / targets of the step */
-    double *loss;           /* receives the sum of the targets' losses, not scaled */
-    bool train;             /* a backward follows; false: compute the loss only */
-    const struct weft_stage_blocks *blocks; /* NULL: no blocks, or the stage is a whole model */
+    /* Weight of one target's loss: 1 / targets number of the micro-batch within the step. */
+    float scale;
+    double *loss; /* output: the sum of the targets' losses, not scaled */
+    bool train;   /* true: a backward follows; false: compute the loss only */
+    /* NULL: the model has no blocks, or the stage is a whole model. */
+    const struct weft_stage_blocks *blocks;
 };
 
 struct weft_stage_ops {
@@ -77,7 +79,9 @@ struct weft_stage_ops {
 struct weft_stage {
     const struct weft_stage_ops *ops;
     void *self;
-    size_t in_bytes, out_bytes; /* activation per row; 0 at both ends of the model */
+    /* Bytes of an activation per row; in_bytes is 0 for the first stage, out_bytes for the
+     * last. */
+    size_t in_bytes, out_bytes;
 };
 
 /* Calls ops->backward or, if it is NULL, backward_input and backward_weight. */

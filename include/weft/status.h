@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* name, exit code of a command that fails with it, description */
+/* name, exit code of a command that fails with this status, description */
 #define WEFT_STATUS_MAP(X)                                                                     \
     X(OK, 0, "done")                                                                           \
     X(USAGE, 2, "usage or config")                                                             \

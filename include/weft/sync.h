@@ -19,11 +19,11 @@
  * may differ between ranks and may be empty.  A rank may skip steps, run ahead of the others, or
  * have fewer steps.
  *
- * Sums are exact: each element is rounded once to a multiple of 2^-50 and added as an integer, and
- * the sum is rounded once to fp32 (for the mean, after a division in double).  The result therefore
- * does not depend on the order of arrival or on the number of messages.  Elements and sums must
- * stay below 2^12 in magnitude; otherwise, and for non-finite elements, the status is WEFT_NUMERIC
- * and the error names the parameter.
+ * Sums are exact: each element is rounded once to a multiple of 2^-50 and added as an integer,
+ * and the sum is rounded once to fp32 (for the mean, after a division in double).  The result
+ * therefore does not depend on the order of arrival or on the number of messages.  Elements and
+ * sums must stay below 2^12 in magnitude; larger values and non-finite elements result in
+ * WEFT_NUMERIC, and the error names the parameter.
  *
  * There are two kinds of errors:
  *   - Misuse of a call (WEFT_USAGE: a parameter that was not registered or is pushed twice, a step
@@ -36,9 +36,10 @@
  * transport (weft_comm_set_timeout).  Every wait ends.
  *
  * All calls are made from the thread that uses `comm`.  A comm has at most one weft_sync, which
- * uses its progress function (weft_comm_on_progress).  Every call below sends a heartbeat
- * (weft_comm_publish).  A rank that computes for a long time between calls should call
- * weft_comm_progress() regularly, because others may wait for sums that it computes.
+ * sets the progress function of the comm (weft_comm_on_progress).  Every call below sends a
+ * heartbeat (weft_comm_publish).  A rank that computes for a long time between calls should
+ * call weft_comm_progress() regularly, because other ranks may wait for sums that this rank
+ * computes.
  */
 #ifndef WEFT_SYNC_H
 #define WEFT_SYNC_H
@@ -58,28 +59,29 @@ struct weft_sync;
 
 enum weft_sync_op { WEFT_SYNC_SUM, WEFT_SYNC_MEAN };
 
-/* Creates a reducer.  All ranks create one with the same op.  The caller owns *out and frees it
- * before `comm` is closed.  Local. */
+/* Creates a reducer.  All ranks must create their reducers with the same op.  The caller owns
+ * *out and frees it before `comm` is closed.  Local. */
 WEFT_API enum weft_status weft_sync_new(struct weft_comm *comm, enum weft_sync_op op,
                                         struct weft_sync **out, struct weft_error *err);
 
-/* Calls weft_sync_leave(), waits until the others have finished the steps that this rank
+/* Calls weft_sync_leave(), waits until the other ranks have finished the steps that this rank
  * registered, and frees the reducer.  A registered step without all pushes ends the other ranks
- * with an error.  A caller that stops because of another error calls weft_comm_abort() first.  NULL
- * is allowed.  Local. */
+ * with an error.  A caller that stops because of another error calls weft_comm_abort() first.
+ * NULL is allowed.  Local. */
 WEFT_API void weft_sync_free(struct weft_sync *s);
 
 /* Registers the n parameters ids[i] with sizes[i] elements that this rank will push in a step.
- * Called once per step, with ascending steps; several steps may be open at the same time.  A rank
- * without parameters registers an empty set or skips the step: until it does either, or leaves,
- * the step is not reduced.  The arrays are copied.  Never waits.  Local. */
+ * Called once per step, with ascending steps; several steps may be open at the same time.  A
+ * rank without parameters registers an empty set, or skips the step by registering a later step
+ * or by leaving.  The step is not reduced before the rank does one of these.  The arrays are
+ * copied.  Never waits.  Local. */
 WEFT_API enum weft_status weft_sync_register(struct weft_sync *s, uint64_t step,
                                              const uint32_t *ids, const size_t *sizes, size_t n,
                                              struct weft_error *err);
 
 /* Pushes the gradient of a registered parameter.  The caller must not use `grad` until
- * weft_sync_wait() returns; it then contains the result.  Pushes may come in any order and before
- * the other ranks have registered.  Never waits.  Local. */
+ * weft_sync_wait() returns; `grad` then contains the result.  Pushes may come in any order and
+ * before the other ranks have registered.  Never waits.  Local. */
 WEFT_API enum weft_status weft_sync_push(struct weft_sync *s, uint64_t step, uint32_t id,
                                          float *grad, struct weft_error *err);
 
@@ -92,15 +94,16 @@ WEFT_API enum weft_status weft_sync_test(struct weft_sync *s, uint64_t step, boo
 WEFT_API enum weft_status weft_sync_wait(struct weft_sync *s, uint64_t step,
                                          struct weft_error *err);
 
-/* Declares that this rank registers no more steps, so that the others continue without it.  Open
- * steps must still be pushed and waited for.  Never waits.  Local. */
+/* Declares that this rank registers no more steps, so that the other ranks continue without
+ * it.  Open steps must still be pushed and waited for.  Never waits.  Local. */
 WEFT_API enum weft_status weft_sync_leave(struct weft_sync *s, struct weft_error *err);
 
 /* Totals since the creation of the reducer. */
 struct weft_sync_counts {
     uint64_t messages, bytes; /* sent */
-    uint64_t work;            /* pieces of parameters sent, received and summed, and look-ups */
-    uint64_t memory;          /* bytes allocated now; memory is reused and grows on demand */
+    uint64_t work; /* number of pieces sent, received and summed, plus number of look-ups */
+    /* Bytes that are currently allocated; memory is reused and grows on demand. */
+    uint64_t memory;
 };
 
 /* Returns the totals.  Local. */

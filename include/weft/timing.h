@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* Times and peaks of one run of a schedule.  Message actions in the schedule take no time; the
- * delay between ranks is cost->hop.
+ * delay messages between ranks is cost->hop.
  *
  *     makespan      time from 0 to the end of the last action
  *     span          maximum over ranks of the time from a rank's first start to its last end
@@ -21,21 +21,26 @@ extern "C" {
 struct weft_metrics {
     uint32_t n_ranks;
     size_t n_actions;  /* compute actions; an overlapped pair counts as two */
-    size_t n_messages; /* between ranks */
+    size_t n_messages; /* messages between ranks */
     double makespan, span;
     double bubble, bubble_span, bubble_ratio;
-    double *busy, *idle;      /* owned: (ranks) */
-    double *rank_span;        /* owned: (ranks) */
-    double *peak_mem;         /* owned: (ranks), of `memory`, in program order */
-    size_t *peak_activations; /* owned: (ranks), forwards whose B or W has not run yet */
-    double *start;  /* owned: one per action, in the order of the schedule; for an action
-                                 that is not compute, the time at which its rank reaches it */
-    double *length; /* owned: as `start`; the length of a pair is on its first action */
+    double *busy, *idle; /* owned: (ranks) */
+    double *rank_span;   /* owned: (ranks) */
+    /* Owned: (ranks), peak memory with the costs of `memory`, in program order. */
+    double *peak_mem;
+    /* Owned: (ranks), maximum number of forwards whose B or W has not run yet. */
+    size_t *peak_activations;
+    /* Owned: start times, one per action, in the order of the schedule.  The start of an
+     * action that is not a compute action is the time at which its rank reaches it. */
+    double *start;
+    /* Owned: durations, indexed like `start`; the first action of a pair has the pair's
+     * duration. */
+    double *length;
 };
 
 /* Computes start times and metrics of a schedule whose (stage, micro) cells are legal, as
- * weft_verify() checks.  `cost` and `memory` may be NULL: the defaults.  Returns WEFT_SCHEDULE if
- * the schedule deadlocks.  The caller releases *out. */
+ * weft_verify() checks.  If `cost` or `memory` is NULL, the defaults are used.  Returns
+ * WEFT_SCHEDULE if the schedule deadlocks.  The caller releases *out. */
 WEFT_API enum weft_status weft_metrics_init(struct weft_metrics *out,
                                             const struct weft_schedule *s,
                                             const struct weft_cost *cost,
@@ -55,8 +60,8 @@ struct weft_event {
     enum weft_act_kind kind;
 };
 
-/* Lists the compute actions of all ranks by start, then rank, then position.  `m` must belong to
- * this schedule.  The caller frees *out. */
+/* Lists the compute actions of all ranks sorted by start, then rank, then position in the
+ * rank's list.  `m` must belong to this schedule.  The caller frees *out. */
 WEFT_API enum weft_status weft_event_list(const struct weft_schedule *s,
                                           const struct weft_metrics *m, struct weft_event **out,
                                           size_t *n, struct weft_error *err);

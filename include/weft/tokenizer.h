@@ -29,37 +29,38 @@ struct weft_tokenizer; /* opaque: read-only after creation, safe to use from any
 
 enum { WEFT_NO_TOKEN = -1 };
 
-/* A growing list of tokens; a zeroed one is empty. */
+/* A growable list of tokens.  A zeroed list is empty. */
 struct weft_tokens {
     int32_t *at; /* owned */
     size_t len, cap;
 };
 
-/* Frees the list; a zeroed one is allowed. */
+/* Frees the list.  A zeroed list is allowed. */
 WEFT_API void weft_tokens_release(struct weft_tokens *t);
 
-/* Creates a tokenizer with one token per byte, and 256 as the end of a document.  The caller owns
- * *out. */
+/* Creates a tokenizer with one token per byte.  Token 256 is the end of a document.  The caller
+ * owns *out. */
 WEFT_API enum weft_status weft_tokenizer_new_bytes(struct weft_tokenizer **out,
                                                    struct weft_error *err);
 
-/* Opens a tokenizer: a directory with tokenizer.json, or with vocab.json and merges.txt, or the path
- * of one of these files.  Returns WEFT_DATA and names the feature if it is not supported.  The caller
- * owns *out. */
+/* Opens a tokenizer: a directory with tokenizer.json, or with vocab.json and merges.txt, or the
+ * path of one of these files.  Returns WEFT_DATA if the tokenizer uses an unsupported feature;
+ * the error names the feature.  The caller owns *out. */
 WEFT_API enum weft_status weft_tokenizer_open(const char *path, struct weft_tokenizer **out,
                                               struct weft_error *err);
 
 /* Frees a tokenizer; NULL is allowed. */
 WEFT_API void weft_tokenizer_free(struct weft_tokenizer *t);
 
-/* Writes DIR/tokenizer.json atomically.  Does nothing for bytes, which need no file. */
+/* Writes DIR/tokenizer.json atomically.  Does nothing for a byte tokenizer, which needs no
+ * file. */
 WEFT_API enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *dir,
                                               struct weft_error *err);
 
-/* Returns "bytes" or "bpe". */
+/* Returns the kind of the tokenizer: "bytes" or "bpe". */
 WEFT_API const char *weft_tokenizer_kind(const struct weft_tokenizer *t);
 
-/* Returns the size of the vocabulary: all tokens are smaller. */
+/* Returns the size of the vocabulary.  All token numbers are smaller than it. */
 WEFT_API uint32_t weft_tokenizer_n_vocab(const struct weft_tokenizer *t);
 
 /* Returns the end-of-document token, or WEFT_NO_TOKEN if there is none. */

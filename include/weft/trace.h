@@ -1,5 +1,5 @@
-/* Traces: what every rank did and when, planned or measured.  Both use the same record, so that
- * drawing, summaries and comparisons work for either.
+/* Traces: the actions of every rank with their times, planned or measured.  Planned and
+ * measured traces use the same struct, so drawing, summaries and comparisons work for both.
  *
  *     struct weft_trace t;
  *     weft_trace_init_plan(&t, s, &metrics, NULL, &err);     // from a timed schedule
@@ -51,11 +51,11 @@ struct weft_trace_event {
     enum weft_lane lane;
     struct weft_action action;
     struct weft_action partner; /* the other half of an overlapped pair, if action.paired */
-    uint64_t bytes;             /* of a message; 0 for compute */
+    uint64_t bytes;             /* size of a message; 0 for compute */
     uint32_t peer; /* the rank at the other endpoint of a message, or WEFT_NO_RANK */
 };
 
-/* The memory of a rank from a point in time on. */
+/* A memory sample: the memory of a rank from `time` until the next sample. */
 struct weft_trace_memory {
     double time, amount;
     uint32_t rank;
@@ -66,7 +66,7 @@ enum { WEFT_TRACE_NAME = 64 };
 struct weft_trace {
     char name[WEFT_TRACE_NAME]; /* printable ASCII */
     uint32_t n_ranks, n_stages, n_micros;
-    double unit_seconds; /* 0: abstract */
+    double unit_seconds; /* seconds per unit of time; 0: an abstract unit */
     double makespan;     /* end of the last event */
     size_t n_events, cap_events;
     struct weft_trace_event *events; /* owned: by rank, then lane, then start */
@@ -80,9 +80,9 @@ struct weft_trace {
 
 /* -- creation ------------------------------------------------------------------------------- */
 
-/* Creates a trace from the compute actions of a timed schedule.  With `memory` (may be NULL) it
- * also contains the memory of each rank from time 0 on.  `m` must belong to this schedule.  The
- * caller releases *out. */
+/* Creates a trace from the compute actions of a timed schedule.  If `memory` is not NULL, the
+ * trace also contains the memory of each rank from time 0 on.  `m` must belong to this
+ * schedule.  The caller releases *out. */
 WEFT_API enum weft_status weft_trace_init_plan(struct weft_trace *out,
                                                const struct weft_schedule *s,
                                                const struct weft_metrics *m,
@@ -123,8 +123,8 @@ WEFT_API uint32_t weft_trace_chunk(const struct weft_trace *t, uint32_t rank, ui
 /* Returns true if the first line of a text begins with "# weft trace". */
 WEFT_API bool weft_trace_detect(const char *text, size_t len);
 
-/* Writes the text form.  weft_trace_parse() reads it back bit for bit.  The caller frees *out.
- * `len` may be NULL. */
+/* Writes the text form.  weft_trace_parse() restores the same trace bit for bit.  The caller
+ * frees *out. `len` may be NULL. */
 WEFT_API enum weft_status weft_trace_write(const struct weft_trace *t, char **out, size_t *len,
                                            struct weft_error *err);
 
@@ -138,8 +138,9 @@ WEFT_API enum weft_status weft_trace_parse(const char *text, size_t len, const c
 /* Metrics of a trace, named and computed as in struct weft_metrics. */
 struct weft_trace_summary {
     uint32_t n_ranks;
-    size_t n_compute, n_messages; /* events; a pair is one; a message is counted by its send */
-    uint64_t bytes;               /* sent */
+    /* Numbers of events; a pair counts as one; a message is counted at its send. */
+    size_t n_compute, n_messages;
+    uint64_t bytes; /* sent */
     double makespan, span, bubble, bubble_span;
     double *busy, *idle, *rank_span; /* owned: (ranks) */
 };
@@ -152,7 +153,8 @@ WEFT_API enum weft_status weft_trace_summary_init(struct weft_trace_summary *out
 /* Frees the arrays of a summary.  A zeroed summary is allowed. */
 WEFT_API void weft_trace_summary_release(struct weft_trace_summary *s);
 
-/* Differences between matching events, in the plan's unit of time if both traces have one. */
+/* Differences between matching events.  If both traces have a unit of time, times are in the
+ * unit of the planned trace. */
 struct weft_trace_delta {
     size_t n_matched, n_planned_only, n_measured_only;
     double start;                           /* sum of measured - planned starts */
@@ -163,9 +165,10 @@ struct weft_trace_delta {
 struct weft_trace_comparison {
     uint32_t n_ranks;
     double planned, measured;      /* makespans */
-    struct weft_trace_delta total; /* of all ranks and kinds */
+    struct weft_trace_delta total; /* sum over all ranks and kinds */
     struct weft_trace_delta *at; /* owned: (ranks, WEFT_N_ACT_KINDS); a pair counts as its F */
-    size_t *match; /* owned: the index of the measured event per planned one, or SIZE_MAX */
+    /* Owned: for each planned event, the index of its measured event, or SIZE_MAX. */
+    size_t *match;
 };
 
 /* Compares a planned with a measured trace.  The k-th occurrence of an action on a rank in one

@@ -1,10 +1,10 @@
-/* The traffic of block attention residuals: which finished block is sent over which hop.
+/* The traffic of block attention residuals: the finished blocks that are sent over each hop.
  *
  * With block attention residuals a stage reads the activation from the previous stage and all
- * blocks that were finished so far.  One static table, built from the placement and the stages that
- * finish the blocks, lists for every transition between two stages the blocks that the receiving
- * rank does not have yet.  The simulator counts traffic with this table and the executor sends by
- * it, so predicted and measured traffic agree.
+ * blocks that were finished so far.  One static table, built from the placement and the stages
+ * that finish the blocks, lists for every transition between two stages the blocks that the
+ * receiving rank does not have yet.  The simulator counts traffic with this table, and the
+ * executor sends the blocks that the table lists, so predicted and measured traffic agree.
  *
  * Loop placement, 2 ranks, 4 stages, stage j finishes block j; the blocks each transition sends:
  *
@@ -41,16 +41,18 @@ extern "C" {
 /* The blocks of a micro-batch that a rank keeps for its later stages. */
 enum weft_block_cache {
     WEFT_BLOCK_CACHE_OFF,
-    WEFT_BLOCK_CACHE_RECEIVED, /* blocks received from another rank or from its previous stage */
-    WEFT_BLOCK_CACHE_FULL,     /* these and the blocks that it finished */
+    /* Blocks received from another rank or from the previous stage on the same rank. */
+    WEFT_BLOCK_CACHE_RECEIVED,
+    WEFT_BLOCK_CACHE_FULL, /* received blocks and the blocks that the rank finished */
 };
 
 /* Returns the name of a cache mode: "off", "received" or "full". */
 WEFT_API const char *weft_block_cache_name(enum weft_block_cache cache);
 
-/* Computes the stage that finishes each block, with `layers_per_block` layers per block.  Block 0
- * is the embedding, finished by stage 0.  The head finishes the last block, which may be shorter.
- * The sum of an unfinished block is sent as the ordinary activation.  The caller frees *out. */
+/* Computes the stage that finishes each block, with `layers_per_block` layers per block.  Block
+ * 0 is the output of the embedding; stage 0 finishes it.  The head finishes the last block,
+ * which may be shorter. The sum of an unfinished block is sent as the ordinary activation.  The
+ * caller frees *out. */
 WEFT_API enum weft_status weft_residual_blocks(const struct weft_partition *p,
                                                uint32_t layers_per_block, uint32_t **out,
                                                uint32_t *n, struct weft_error *err);
@@ -59,8 +61,9 @@ WEFT_API enum weft_status weft_residual_blocks(const struct weft_partition *p,
 
 struct weft_traffic; /* opaque: built once, then read-only, safe to read from any thread */
 
-/* Builds the table.  finished_by[b] is the stage that finishes block b; it must not decrease with
- * b.  The table copies its inputs.  The caller owns *out and frees it with weft_traffic_free(). */
+/* Builds the table.  finished_by[b] is the stage that finishes block b; finished_by[b] must not
+ * decrease with b.  The table copies its inputs.  The caller owns *out and frees it with
+ * weft_traffic_free(). */
 WEFT_API enum weft_status weft_traffic_new(const struct weft_placement *placement,
                                            const uint32_t *finished_by, uint32_t n_blocks,
                                            enum weft_block_cache cache,
@@ -84,12 +87,14 @@ struct weft_block_span {
     size_t len;
 };
 
-/* Returns the blocks that `stage` of `pipe` sends with its output to the next stage.  The forward
- * sends the blocks, the backward receives their gradients.  Empty for the last stage. */
+/* Returns the blocks that `stage` of `pipe` sends with its output to the next stage.  The
+ * forward sends the blocks, the backward receives their gradients.  The result is empty for the
+ * last stage. */
 WEFT_API struct weft_block_span weft_traffic_sends(const struct weft_traffic *t, uint32_t pipe,
                                                    uint32_t stage);
 
-/* Returns the blocks that `stage` receives with its input: those that the previous stage sends. */
+/* Returns the blocks that `stage` receives with its input: the blocks that the previous stage
+ * sends. */
 WEFT_API struct weft_block_span weft_traffic_receives(const struct weft_traffic *t,
                                                       uint32_t pipe, uint32_t stage);
 
@@ -110,16 +115,16 @@ WEFT_API uint32_t weft_traffic_source(const struct weft_traffic *t, uint32_t pip
 WEFT_API uint32_t weft_traffic_rank_source(const struct weft_traffic *t, uint32_t pipe,
                                            uint32_t rank, uint32_t block);
 
-/* Replays the table and checks that every stage has all finished blocks, each from its source, and
- * that no stage sends a block that it does not have.  Returns WEFT_INTERNAL otherwise, which cannot
- * happen for a table from weft_traffic_new(). */
+/* Replays the table and checks that every stage has all finished blocks, each from its source,
+ * and that no stage sends a block that it does not have.  Returns WEFT_INTERNAL if a check
+ * fails; this cannot happen for a table from weft_traffic_new(). */
 WEFT_API enum weft_status weft_traffic_verify(const struct weft_traffic *t,
                                               struct weft_error *err);
 
 /* -- totals --------------------------------------------------------------------------------- */
 
-/* Blocks of one micro-batch in one pipe, forward.  The backward has the same counts.
- * wanted = sent + handed + hits_received + hits_made. */
+/* Numbers of blocks in the forward of one micro-batch in one pipe.  The backward has the same
+ * counts. wanted = sent + handed + hits_received + hits_made. */
 struct weft_traffic_count {
     size_t wanted;        /* finished blocks, summed over all transitions */
     size_t sent;          /* sent to another rank */
@@ -133,8 +138,8 @@ struct weft_traffic_count {
 WEFT_API struct weft_traffic_count weft_traffic_count(const struct weft_traffic *t,
                                                       uint32_t pipe);
 
-/* Bytes of one tensor.  The gradient of a block is a sum over ranks; an exact sum takes 8 bytes
- * per element, independent of the type of the payload. */
+/* Bytes of one tensor.  The gradient of a block is an exact sum over ranks, which takes 8 bytes
+ * per element, independent of the type of the activations. */
 struct weft_payload {
     size_t bytes;          /* a block, an activation, or the gradient of an activation */
     size_t gradient_bytes; /* the gradient of a block */
@@ -143,8 +148,8 @@ struct weft_payload {
 /* Traffic of one directed pair of ranks in one step, summed over all micro-batches. */
 struct weft_traffic_link {
     uint32_t from, to;
-    size_t activations, blocks;        /* of forwards */
-    size_t gradients, block_gradients; /* of backwards */
+    size_t activations, blocks;        /* messages of forwards */
+    size_t gradients, block_gradients; /* messages of backwards */
     size_t forward_bytes, backward_bytes;
 };
 
@@ -166,11 +171,11 @@ WEFT_API enum weft_status weft_traffic_step_init(struct weft_traffic_step *out,
 /* Frees the links of a step.  A zeroed step is allowed. */
 WEFT_API void weft_traffic_step_release(struct weft_traffic_step *s);
 
-/* Computes the maximum number of block copies that each rank stores at one time when it runs its
- * list of `s` in order.  A copy lives from the forward that receives or finishes it (in a lowered
- * schedule: from the receive) to the end of that stage's backward (B or I).  With the cache off,
- * every stage keeps copies for itself until then.  out is (ranks).  Returns WEFT_USAGE if `s` has
- * another placement. */
+/* Computes the maximum number of block copies that each rank stores at one time when it runs
+ * its list of `s` in order.  A copy lives from the forward that receives or finishes it (in a
+ * lowered schedule: from the receive) to the end of that stage's backward (B or I).  With the
+ * cache off, every stage keeps its own copies until the end of its backward.  out is (ranks).
+ * Returns WEFT_USAGE if the placement of `s` differs from the placement of the table. */
 WEFT_API enum weft_status weft_traffic_peak_blocks(const struct weft_traffic *t,
                                                    const struct weft_schedule *s, size_t *out,
                                                    struct weft_error *err);

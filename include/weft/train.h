@@ -40,18 +40,18 @@ extern "C" {
 
 /* The results of one step. */
 struct weft_train_step {
-    uint64_t step;    /* from 1 */
+    uint64_t step;    /* step number, counted from 1 */
     double loss;      /* mean over the step's targets, in nats */
-    double grad_norm; /* before clipping */
+    double grad_norm; /* norm of the gradient before clipping */
     double lr;        /* learning rate */
     uint64_t tokens;  /* number of targets */
-    double seconds;   /* wall time */
-    double bubble;    /* idle share of the ranks */
-    double val_loss; /* weft_train(): on data.val, if it was evaluated after the step; else 0 */
+    double seconds;   /* wall time of the step */
+    double bubble;    /* idle time of all ranks / their total time */
+    double val_loss; /* loss on data.val, if weft_train() evaluated it after the step; else 0 */
 };
 
-/* Receives the results of each step on rank 0.  If it returns false, weft_train() ends the run
- * after the current step, with a checkpoint if checkpoint.every is set. */
+/* Receives the results of each step on rank 0.  If the function returns false, weft_train()
+ * ends the run after the current step, with a checkpoint if checkpoint.every is set. */
 typedef bool (*weft_train_fn)(const struct weft_train_step *step, void *user);
 
 /* Runs a whole training, from the settings to the final weights.  `on_step` may be NULL.  With
@@ -64,9 +64,9 @@ WEFT_API enum weft_status weft_train(struct weft_settings *s, weft_train_fn on_s
 
 struct weft_trainer; /* opaque: one rank's part of a training */
 
-/* Loads or initializes the model, opens the data and allocates everything.  The settings must have
- * passed weft_settings_check() and are borrowed.  comm NULL: this is the only rank.  The caller owns
- * *out.  Collective. */
+/* Loads or initializes the model, opens the data and allocates everything.  The settings must
+ * have passed weft_settings_check() and are borrowed.  If `comm` is NULL, this rank is the only
+ * one.  The caller owns *out.  Collective. */
 WEFT_API enum weft_status weft_trainer_new(const struct weft_settings *s,
                                            struct weft_comm *comm, struct weft_trainer **out,
                                            struct weft_error *err);
@@ -74,13 +74,15 @@ WEFT_API enum weft_status weft_trainer_new(const struct weft_settings *s,
 /* Frees a trainer; NULL is allowed.  Local. */
 WEFT_API void weft_trainer_free(struct weft_trainer *t);
 
-/* Trains one step; the result is the same on all ranks.  If it fails, weights, optimizer state and step
- * number are unchanged.  After WEFT_DATA (unreadable tokens) and WEFT_NUMERIC (a non-finite value) the
- * ranks can continue; after other errors they cannot.  Collective. */
+/* Trains one step; the result is the same on all ranks.  If the step fails, weights, optimizer
+ * state and step number are unchanged.  After WEFT_DATA (unreadable tokens) and WEFT_NUMERIC (a
+ * non-finite value) the ranks can continue; after other errors the ranks cannot continue.
+ * Collective. */
 WEFT_API enum weft_status weft_trainer_step(struct weft_trainer *t, struct weft_train_step *out,
                                             struct weft_error *err);
 
-/* Computes the mean loss on data.val.  Returns WEFT_USAGE without data.val.  Collective. */
+/* Computes the mean loss on data.val.  Returns WEFT_USAGE if data.val is not set.
+ * Collective. */
 WEFT_API enum weft_status weft_trainer_evaluate(struct weft_trainer *t, double *loss,
                                                 struct weft_error *err);
 

@@ -8,9 +8,10 @@
  *     use(best.schedule, best.gap);
  *     weft_tune_result_release(&best);
  *
- * The search starts from every generator whose schedule has the same placement and fits the limits,
- * from list schedules and from repeated blocks.  It improves them by tabu search and solves small
- * problems exactly.  It stops when the lower bound (weft/bound.h) is reached.
+ * The search starts from the schedules of all generators that have the same placement and fit
+ * the limits, from list schedules and from repeated blocks.  It improves these starting points
+ * by tabu search and solves small problems exactly.  It stops when the lower bound
+ * (weft/bound.h) is reached.
  *
  * Unstable: struct weft_layout_problem and struct weft_layout gain fields.
  */
@@ -27,12 +28,14 @@ extern "C" {
 
 struct weft_tune_problem {
     uint32_t ranks, micros;
-    uint32_t chunks;                       /* stages per rank; 0: the placement's default */
-    enum weft_placement_kind placement;    /* linear, loop, v or wave */
-    bool whole;                            /* backwards are not split */
-    enum weft_minimize minimize;           /* the other objective breaks ties */
-    const struct weft_cost *cost;          /* borrowed, may be NULL */
-    const struct weft_memory_cost *memory; /* borrowed, may be NULL; no limits: unlimited */
+    uint32_t chunks;                    /* stages per rank; 0: the placement's default */
+    enum weft_placement_kind placement; /* linear, loop, v or wave */
+    bool whole; /* true: backwards are not split into input and weight gradients */
+    /* The objective; the other one of makespan and span breaks ties. */
+    enum weft_minimize minimize;
+    const struct weft_cost *cost; /* borrowed, may be NULL */
+    /* borrowed, may be NULL; without limits, memory is unlimited. */
+    const struct weft_memory_cost *memory;
 };
 
 struct weft_tune_progress {
@@ -42,7 +45,7 @@ struct weft_tune_progress {
     const char *origin; /* borrowed: during the call */
 };
 
-/* Reports progress at irregular intervals.  The search stops if it returns false. */
+/* Reports progress at irregular intervals.  The search stops if the function returns false. */
 typedef bool (*weft_tune_fn)(const struct weft_tune_progress *progress, void *user);
 
 struct weft_tune_options {
@@ -56,12 +59,12 @@ struct weft_tune_options {
 
 struct weft_tune_result {
     struct weft_schedule *schedule; /* owned; verified */
-    double makespan, span, peak;    /* peak: maximum over all ranks */
+    double makespan, span, peak;    /* peak: maximum memory over all ranks */
     struct weft_bounds bounds;
-    double gap;      /* of the objective, relative to its bound */
+    double gap;      /* relative distance of the objective from its bound */
     bool proven;     /* the objective is optimal */
-    char origin[32]; /* the starting point of the best order */
-    char start[32];  /* the best generator, "" if none fits */
+    char origin[32]; /* name of the starting point of the best order */
+    char start[32];  /* name of the best generator; "" if no generator fits */
     double start_makespan, start_span;
     uint64_t evaluations;
     double seconds; /* wall time of the search */
@@ -80,23 +83,28 @@ WEFT_API void weft_tune_result_release(struct weft_tune_result *r);
 struct weft_cluster; /* weft/sim.h */
 
 struct weft_layout_problem {
-    /* A model, or explicit items of one sequence (model is then NULL). */
+    /* The model, or, if `model` is NULL, explicit items with costs per sequence. */
     const struct weft_model *model; /* borrowed */
     uint32_t seq;                   /* tokens per sequence; 0: the model's context */
-    double flops;                   /* per rank and second, for models; 0: costs are counts */
+    /* For models: floating-point operations per second and rank; 0: costs are operation
+     * counts. */
+    double flops;
     uint32_t layers;
     struct weft_item layer, embedding, head;
-    double boundary_bytes; /* per sequence between two layers; ignored for models */
+    double boundary_bytes; /* bytes per sequence between two layers; ignored for models */
 
     uint32_t global_batch; /* sequences per step */
-    uint32_t ranks;        /* per pipeline; 0 with a cluster: every divisor of its ranks */
-    const struct weft_cluster *cluster; /* borrowed, may be NULL: ranks x replicas on it */
-    double unit_seconds;                /* unit of the costs, with a cluster; 0: 1e-3 */
-    double hop;                         /* delay of every message, without a cluster */
-    size_t bytes_limit;                 /* per rank; 0: unlimited */
-    uint32_t max_chunks;                /* 0: 4 */
+    /* Ranks per pipeline; 0 with a cluster: try every divisor of the cluster's ranks. */
+    uint32_t ranks;
+    /* borrowed, may be NULL; the cluster has ranks x replicas ranks. */
+    const struct weft_cluster *cluster;
+    double unit_seconds; /* unit of the costs, with a cluster; 0: 1e-3 */
+    double hop;          /* delay of every message, without a cluster */
+    size_t bytes_limit;  /* memory limit per rank; 0: unlimited */
+    uint32_t max_chunks; /* maximum number of stages per rank; 0: 4 */
     enum weft_minimize minimize;
-    uint64_t iterations; /* of weft_tune() on the best tunable layout; 0: none */
+    /* Evaluations of weft_tune() on the best tunable layout; 0: weft_tune() is not called. */
+    uint64_t iterations;
 };
 
 /* One arrangement of the ranks, and its predicted time and memory. */
@@ -106,10 +114,10 @@ struct weft_layout {
     bool replicas_adjacent;        /* replicas on neighbouring ranks, pipelines across nodes */
     uint32_t chunks, micros, rows; /* rows: sequences per micro-batch */
     bool balanced;                 /* balanced partition; false: even */
-    double time;                   /* of a step: makespan (or span) plus reduction */
+    double time;                   /* time of a step: makespan (or span) plus reduction */
     double makespan, span, bubble, reduction;
-    double bound;                 /* of makespan or span, for this placement and partition */
-    size_t peak_bytes;            /* maximum over all ranks */
+    double bound;      /* lower bound of makespan (or span) for this placement and partition */
+    size_t peak_bytes; /* maximum over all ranks */
     struct weft_schedule *result; /* owned */
 };
 
@@ -117,14 +125,14 @@ struct weft_layouts {
     size_t n;
     struct weft_layout *at; /* owned: the best first */
     size_t n_tried;         /* timed */
-    size_t n_pruned;        /* excluded by a bound */
-    size_t n_over_limit;    /* excluded by the memory limit */
+    size_t n_pruned;        /* layouts that were excluded by a bound */
+    size_t n_over_limit;    /* layouts that were excluded by the memory limit */
 };
 
-/* Finds the best `max_layouts` of all combinations of schedule, chunks, micros and partition (and
- * arrangement on the cluster).  The reduction is modelled as a ring after the step in fp32: 4 of
- * the 20 bytes of state per parameter.  Returns WEFT_USAGE if no layout fits.
- * The caller releases *out. */
+/* Finds the best `max_layouts` of all combinations of schedule, chunks, micros and partition
+ * (and arrangement on the cluster).  The reduction is modelled as a ring all-reduce in fp32
+ * after the step: it transfers 4 bytes per parameter, a fifth of the 20 bytes of state.
+ * Returns WEFT_USAGE if no layout fits. The caller releases *out. */
 WEFT_API enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem,
                                             size_t max_layouts, struct weft_layouts *out,
                                             struct weft_error *err);

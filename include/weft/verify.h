@@ -40,8 +40,8 @@ enum weft_rule {
 /* Returns the name of a rule in JSON, such as "missing". */
 WEFT_API const char *weft_rule_name(enum weft_rule rule);
 
-/* How channels behave: a channel has space for `depth` messages; a send to a full channel blocks.
- * Depth 0 is rendezvous: a send waits until the receiver reaches the receive. */
+/* The behavior of channels.  A channel has space for `depth` messages; a send to a full channel
+ * blocks. Depth 0 is rendezvous: a send waits until the receiver reaches the receive. */
 struct weft_channel_model {
     size_t depth;
     bool by_pair; /* forward and backward data between two ranks share one queue */
@@ -56,7 +56,8 @@ struct weft_finding {
     enum weft_rule rule;
     bool has_position; /* rank and position are set */
     uint32_t rank;
-    size_t position; /* in the rank's list; the length of the list: after the last action */
+    /* Index in the rank's list; the length of the list means after the last action. */
+    size_t position;
     char text[200];
 };
 
@@ -68,7 +69,7 @@ struct weft_wait {
 };
 
 struct weft_verify_result {
-    size_t n_findings;             /* total number; the first WEFT_MAX_FINDINGS are stored */
+    size_t n_findings; /* total number of findings; the first WEFT_MAX_FINDINGS are stored */
     struct weft_finding *findings; /* owned */
     size_t n_cycle;
     struct weft_wait *cycle; /* owned: the cycle of a deadlock */
@@ -77,8 +78,8 @@ struct weft_verify_result {
     size_t n_compute, n_messages, n_channels;
 };
 
-/* Verifies a schedule and reports all violations in *out.  Returns WEFT_OK for an incorrect
- * schedule, too: out->n_findings is then not 0.  `model` may be NULL: buffered channels.  The
+/* Verifies a schedule and reports all violations in *out.  Returns WEFT_OK even if the schedule
+ * is incorrect; out->n_findings is then not 0.  If `model` is NULL, channels are buffered. The
  * caller releases *out. */
 WEFT_API enum weft_status weft_verify(const struct weft_schedule *s,
                                       const struct weft_channel_model *model,
