@@ -50,7 +50,7 @@ enum weft_backward_kind {
 struct weft_bound_input {
     const struct weft_placement *placement; /* borrowed: ranks, stages, micros, pipes */
     const struct weft_cost *cost;           /* borrowed, may be NULL */
-    /* borrowed, may be NULL; without limits, memory is unlimited. */
+    /* Borrowed, may be NULL; without limits, memory is unlimited. */
     const struct weft_memory_cost *memory;
     enum weft_backward_kind backwards;
     bool pairs; /* a forward and a backward may run as an overlapped pair of length cost->fb */

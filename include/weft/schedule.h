@@ -150,7 +150,7 @@ struct weft_gen_params {
     uint32_t group; /* interleaved: micros per group, as in Megatron; 0: any number of micros */
     uint32_t pipes; /* chimera: number of pipes, an even number; 0: 2 pipes */
     const struct weft_cost *cost; /* borrowed, may be NULL; used by generators that search */
-    /* borrowed, may be NULL; used by generators that search. */
+    /* Borrowed, may be NULL; used by generators that search. */
     const struct weft_memory_cost *memory;
     enum weft_minimize minimize; /* used by generators that search */
     bool idle_hints; /* keeps the empty cells of PyTorch's tables as WEFT_ACT_IDLE */

@@ -56,7 +56,7 @@ struct weft_stage_call {
     void *din;        /* gradient of in; NULL for the first stage */
     /* The next three fields are for the forward of the last stage. */
     const int32_t *targets; /* one per token; -1: ignored */
-    /* Weight of one target's loss: 1 / targets number of the micro-batch within the step. */
+    /* Weight of one target's loss: 1 / number of targets of the step. */
     float scale;
     double *loss; /* output: the sum of the targets' losses, not scaled */
     bool train;   /* true: a backward follows; false: compute the loss only */

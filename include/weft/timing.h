@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* Times and peaks of one run of a schedule.  Message actions in the schedule take no time; the
- * delay messages between ranks is cost->hop.
+ * delay of a message between ranks is cost->hop.
  *
  *     makespan      time from 0 to the end of the last action
  *     span          maximum over ranks of the time from a rank's first start to its last end

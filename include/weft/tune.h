@@ -34,7 +34,7 @@ struct weft_tune_problem {
     /* The objective; the other one of makespan and span breaks ties. */
     enum weft_minimize minimize;
     const struct weft_cost *cost; /* borrowed, may be NULL */
-    /* borrowed, may be NULL; without limits, memory is unlimited. */
+    /* Borrowed, may be NULL; without limits, memory is unlimited. */
     const struct weft_memory_cost *memory;
 };
 
@@ -96,7 +96,7 @@ struct weft_layout_problem {
     uint32_t global_batch; /* sequences per step */
     /* Ranks per pipeline; 0 with a cluster: try every divisor of the cluster's ranks. */
     uint32_t ranks;
-    /* borrowed, may be NULL; the cluster has ranks x replicas ranks. */
+    /* Borrowed, may be NULL; the cluster has ranks x replicas ranks. */
     const struct weft_cluster *cluster;
     double unit_seconds; /* unit of the costs, with a cluster; 0: 1e-3 */
     double hop;          /* delay of every message, without a cluster */
@@ -132,7 +132,7 @@ struct weft_layouts {
 /* Finds the best `max_layouts` of all combinations of schedule, chunks, micros and partition
  * (and arrangement on the cluster).  The reduction is modelled as a ring all-reduce in fp32
  * after the step: it transfers 4 bytes per parameter, a fifth of the 20 bytes of state.
- * Returns WEFT_USAGE if no layout fits. The caller releases *out. */
+ * Returns WEFT_USAGE if no layout fits.  The caller releases *out. */
 WEFT_API enum weft_status weft_tune_layouts(const struct weft_layout_problem *problem,
                                             size_t max_layouts, struct weft_layouts *out,
                                             struct weft_error *err);
