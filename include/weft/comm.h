@@ -247,7 +247,7 @@ WEFT_API const char *weft_comm_launcher(void);
  * After a failure of any rank the process must end with exit().  A handler that this function
  * registers with on_exit() then waits briefly for the other ranks and ends the process with
  * _exit(), so that exit handlers of the MPI library do not run: these handlers could wait for
- * lost ranks. Under MPICH one rank also calls MPI_Abort() if a rank does not respond, because
+ * lost ranks.  Under MPICH one rank also calls MPI_Abort() if a rank does not respond, because
  * MPICH's launcher would not end that rank. */
 WEFT_API enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg,
                                             struct weft_error *err);

@@ -5,7 +5,7 @@
  *     if (weft_trace_init_plan(&t, schedule, &metrics, NULL, &err) == WEFT_OK)
  *         weft_draw(file, WEFT_DRAW_FORMAT_SVG, &t, 1, &options, &err);
  *
- * Several traces, planned or measured, are drawn one above the other on one time axis. The same
+ * Several traces, planned or measured, are drawn one above the other on one time axis.  The same
  * traces and options give the same bytes.  weft/render.h adds PNG and PDF.
  *
  * Unstable: struct weft_draw_options gains fields.

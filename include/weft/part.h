@@ -77,7 +77,7 @@ WEFT_API enum weft_status weft_partition_init_counts(struct weft_partition *p,
 
 /* Reads "4,3,3,2": the number of layers of each stage, with optional blanks around a number.
  * If n_stages (or n_layers) is not 0, the text must have exactly that many stages (or layers).
- * Errors name the column. The caller releases *p. */
+ * Errors name the column.  The caller releases *p. */
 WEFT_API enum weft_status weft_partition_parse_counts(struct weft_partition *p,
                                                       const char *text, size_t len,
                                                       uint32_t n_stages, uint32_t n_layers,

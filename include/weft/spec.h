@@ -125,7 +125,7 @@ struct weft_items {
     size_t n;             /* layers + 2 */
     struct weft_item *at; /* owned: the embedding, the layers in order, the head */
     /* The bytes of a tied weight, which state_bytes includes for both the embedding and the
-     * head. A rank that has both items stores the weight once. */
+     * head.  A rank that has both items stores the weight once. */
     size_t shared_bytes;
 };
 

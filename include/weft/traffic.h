@@ -51,7 +51,7 @@ WEFT_API const char *weft_block_cache_name(enum weft_block_cache cache);
 
 /* Computes the stage that finishes each block, with `layers_per_block` layers per block.  Block
  * 0 is the output of the embedding; stage 0 finishes it.  The head finishes the last block,
- * which may be shorter. The sum of an unfinished block is sent as the ordinary activation.  The
+ * which may be shorter.  The sum of an unfinished block is sent as the ordinary activation.  The
  * caller frees *out. */
 WEFT_API enum weft_status weft_residual_blocks(const struct weft_partition *p,
                                                uint32_t layers_per_block, uint32_t **out,

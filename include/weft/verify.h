@@ -41,7 +41,7 @@ enum weft_rule {
 WEFT_API const char *weft_rule_name(enum weft_rule rule);
 
 /* The behavior of channels.  A channel has space for `depth` messages; a send to a full channel
- * blocks. Depth 0 is rendezvous: a send waits until the receiver reaches the receive. */
+ * blocks.  Depth 0 is rendezvous: a send waits until the receiver reaches the receive. */
 struct weft_channel_model {
     size_t depth;
     bool by_pair; /* forward and backward data between two ranks share one queue */
@@ -79,7 +79,7 @@ struct weft_verify_result {
 };
 
 /* Verifies a schedule and reports all violations in *out.  Returns WEFT_OK even if the schedule
- * is incorrect; out->n_findings is then not 0.  If `model` is NULL, channels are buffered. The
+ * is incorrect; out->n_findings is then not 0.  If `model` is NULL, channels are buffered.  The
  * caller releases *out. */
 WEFT_API enum weft_status weft_verify(const struct weft_schedule *s,
                                       const struct weft_channel_model *model,
