@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Returns the fp32 number with these bits. */
+/* Returns the fp32 number that has the bit pattern `bits`. */
 static inline float wf_f32_from_bits(uint32_t bits)
 {
     float value;
@@ -14,13 +14,13 @@ static inline float wf_f32_from_bits(uint32_t bits)
     return value;
 }
 
-/* Widens BF16, the upper half of an fp32. */
+/* Widens BF16 to fp32.  A BF16 number is the upper 16 bits of an fp32 number. */
 static inline float wf_f32_from_bf16(uint16_t half)
 {
     return wf_f32_from_bits((uint32_t)half << 16);
 }
 
-/* Widens F16, which has 5 bits of exponent with a bias of 15 and 10 bits of fraction. */
+/* Widens F16 to fp32.  F16 has a 5-bit exponent with a bias of 15 and a 10-bit fraction. */
 static inline float wf_f32_from_f16(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
@@ -33,7 +33,8 @@ static inline float wf_f32_from_f16(uint16_t half)
     return wf_f32_from_bits(sign | exponent << 23 | fraction << 13);
 }
 
-/* Rounds to BF16.  A NaN becomes quiet, so that dropping its low bits cannot yield infinity. */
+/* Rounds fp32 to BF16.  A signaling NaN becomes a quiet NaN: without its low bits it could
+ * otherwise become infinity. */
 static inline uint16_t wf_bf16_from_f32(float value)
 {
     uint32_t bits;

@@ -1,4 +1,4 @@
-/* Reads Hugging Face directories. */
+/* Reads Hugging Face model directories. */
 #include "training/ckpt/hf.h"
 
 #include <errno.h>
@@ -18,14 +18,14 @@
 enum {
     MAX_CONFIG_BYTES = 4 << 20,
     MAX_INDEX_BYTES = 16 << 20,
-    MAX_SHARDS = 10000, /* each is an open file */
+    MAX_SHARDS = 10000, /* every shard stays open, so this also limits open files */
     MAX_FILE_NAME = 255,
 };
 
 static const char single_file[] = "model.safetensors";
 static const char index_file[] = "model.safetensors.index.json";
 
-/* A tensor under its current name. */
+/* A tensor and its name in current versions of transformers. */
 struct tensor_ref {
     char *name; /* owned */
     const struct wf_safetensors *file;
@@ -54,7 +54,8 @@ static bool has_suffix(const char *s, const char *suffix)
     return n >= m && strcmp(s + n - m, suffix) == 0;
 }
 
-/* Returns true for tensors of old files that are not weights and for the copy of a tied weight. */
+/* Returns true for a tensor that is not read: a non-weight tensor of an old file, or the copy
+ * of a tied weight. */
 static bool is_ignored(const struct weft_model *m, const char *name)
 {
     if (m->tied && strcmp(name, "lm_head.weight") == 0)
@@ -64,7 +65,8 @@ static bool is_ignored(const struct weft_model *m, const char *name)
     return has_suffix(name, ".rotary_emb.inv_freq");
 }
 
-/* Returns the current name of a tensor, or NULL if memory runs out. */
+/* Returns the name of a tensor in current versions of transformers, or NULL if memory runs out.
+ * The caller frees the name. */
 static char *canonical_name(const struct weft_model *m, const char *name)
 {
     if (m->arch != WEFT_ARCH_GPT2 || has_prefix(name, "transformer.") ||
@@ -131,7 +133,7 @@ static int compare_strings(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Lists the distinct files of the map.  The caller frees *files. */
+/* Lists the distinct file names in weight_map.  The caller frees *files. */
 static enum weft_status list_files(const char *path, json_t *map, const char ***files,
                                    size_t *n, struct weft_error *err)
 {
@@ -173,8 +175,8 @@ static const char *file_name(const struct wf_safetensors *file)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Checks that the map assigns each tensor of a file to this file.  The caller compares the number
- * of names in the map with the number in all files, so the map then has no other names. */
+/* Checks that weight_map assigns each tensor of `file` to `file`.  The caller also checks that
+ * weight_map has as many names as all files together, so weight_map has no additional names. */
 static enum weft_status check_map_of(const struct wf_safetensors *file, const char *path,
                                      json_t *map, size_t *n_found, struct weft_error *err)
 {
@@ -196,7 +198,7 @@ static int compare_file_name(const void *name, const void *file)
     return strcmp(name, file_name(*(struct wf_safetensors *const *)file));
 }
 
-/* Reports a tensor of the map that its file does not have. */
+/* Reports a tensor that is missing from the file to which weight_map assigns it. */
 static enum weft_status fail_missing(const struct wf_hf *hf, const char *path, json_t *map,
                                      struct weft_error *err)
 {
@@ -373,7 +375,7 @@ const char *wf_hf_name(const struct wf_hf *hf, size_t i)
 
 uint64_t wf_hf_elements(const struct wf_hf *hf)
 {
-    uint64_t n = 0; /* cannot overflow: all elements have bytes in a file */
+    uint64_t n = 0; /* cannot overflow: every element takes bytes in a file */
     for (size_t i = 0; i < hf->n_tensors; i++)
         n += hf->tensors[i].tensor->n;
     return n;
@@ -434,7 +436,7 @@ enum weft_status wf_hf_read(const struct wf_hf *hf, const char *name, uint32_t n
     return wf_safetensors_read(found.file, found.tensor, 0, found.tensor->n, out, err);
 }
 
-/* Walks both sorted lists at once and reports the first name that only one of them has. */
+/* Walks both sorted lists in parallel and reports the first name that is in only one list. */
 static enum weft_status compare_lists(const struct wf_hf *hf, const char *const *sorted,
                                       size_t n, struct weft_error *err)
 {
@@ -445,7 +447,7 @@ static enum weft_status compare_lists(const struct wf_hf *hf, const char *const 
             return fail_not_found(hf, sorted[k], err);
         if (k < n && strcmp(sorted[k], t->name) == 0) {
             while (k < n && strcmp(sorted[k], t->name) == 0)
-                k++; /* callers may list a tied weight twice */
+                k++; /* skip a duplicate: callers may list a tied weight twice */
             continue;
         }
         const char *near = wf_text_nearest(t->name, sorted, n, sizeof *sorted);

@@ -1,15 +1,15 @@
 /* Reads and writes Hugging Face directories: config.json with the weights in model.safetensors, or
- * in several shards model-00001-of-00003.safetensors with model.safetensors.index.json.
+ * in several shards, model-00001-of-00003.safetensors ..., with model.safetensors.index.json.
  *
  *     struct wf_hf *hf;
  *     WEFT_TRY(wf_hf_open("gpt2", &hf, err));
  *     const struct weft_model *model = wf_hf_model(hf);
  *     st = wf_hf_read(hf, "transformer.wte.weight", 2, (uint64_t[]){50257, 768}, out, err);
  *     ...
- *     st = wf_hf_check_names(hf, names, n_names, err);   exactly these names
+ *     st = wf_hf_check_names(hf, names, n_names, err);   expects exactly these names
  *     wf_hf_free(hf);
  *
- * Values keep the layout of the file: nothing is transposed.
+ * Values have the same layout as in the file: no tensor is transposed.
  */
 #ifndef TRAINING_CKPT_HF_H
 #define TRAINING_CKPT_HF_H
@@ -25,44 +25,45 @@
 
 struct wf_hf; /* opaque: read-only once open, safe to use from any thread */
 
-/* Reads config.json and the headers of all weight files.  Names are those of current versions of
- * transformers.  Files of older versions are supported:
- *   - GPT-2 without the prefix "transformer."; its masks `attn.bias` and `attn.masked_bias` are
- *     ignored;
- *   - Llama with `rotary_emb.inv_freq`, which is ignored;
- *   - tied models with an `lm_head.weight`, which is ignored.
- * Returns WEFT_CKPT if it is not such a directory or is damaged.  Free it with wf_hf_free().
- * Local. */
+/* Reads config.json and the headers of all weight files.  Tensors have the names that current
+ * versions of transformers use.  Files of older versions are supported:
+ *   - GPT-2 files without the prefix "transformer."; the masks `attn.bias` and
+ *     `attn.masked_bias` are ignored;
+ *   - Llama files with `rotary_emb.inv_freq`, which is ignored;
+ *   - files of models with tied weights that contain `lm_head.weight`, which is ignored.
+ * Returns WEFT_CKPT if `dir` is not a Hugging Face model directory or is damaged.  The caller
+ * frees *out with wf_hf_free().  Local. */
 enum weft_status wf_hf_open(const char *dir, struct wf_hf **out, struct weft_error *err);
 void wf_hf_free(struct wf_hf *hf); /* NULL is allowed */
 
-/* Returns the model of config.json.  Borrowed. */
+/* Returns the model that config.json describes.  The pointer is borrowed. */
 const struct weft_model *wf_hf_model(const struct wf_hf *hf);
 
-/* Returns the number of tensors that are not ignored. */
+/* Returns the number of tensors, without the ignored tensors. */
 size_t wf_hf_count(const struct wf_hf *hf);
-/* Returns the name of the i-th of them, in alphabetical order.  Borrowed. */
+/* Returns the name of the i-th tensor in alphabetical order.  The pointer is borrowed. */
 const char *wf_hf_name(const struct wf_hf *hf, size_t i);
-/* Returns the number of elements of all of them. */
+/* Returns the total number of elements of these tensors. */
 uint64_t wf_hf_elements(const struct wf_hf *hf);
 
-/* The file that contains a tensor.  Borrowed until the directory is closed. */
+/* The file that contains a tensor.  The pointers are borrowed until wf_hf_free(). */
 struct wf_hf_location {
     const struct wf_safetensors *file;
-    const struct wf_safetensors_tensor *tensor; /* with its name in the file */
+    const struct wf_safetensors_tensor *tensor; /* has the name that is stored in the file */
 };
 
-/* Finds a tensor.  Returns WEFT_CKPT if it is missing or has another shape.  Local. */
+/* Finds a tensor.  Returns WEFT_CKPT if the tensor is missing or its shape differs.  Local. */
 enum weft_status wf_hf_find(const struct wf_hf *hf, const char *name, uint32_t n_dims,
                             const uint64_t *shape, struct wf_hf_location *out,
                             struct weft_error *err);
 
-/* Reads a tensor as fp32.  Returns WEFT_CKPT if it is missing or has another shape.  Local. */
+/* Reads a tensor as fp32.  Returns WEFT_CKPT if the tensor is missing or its shape differs.
+ * Local. */
 enum weft_status wf_hf_read(const struct wf_hf *hf, const char *name, uint32_t n_dims,
                             const uint64_t *shape, float *out, struct weft_error *err);
 
-/* Returns WEFT_CKPT unless the directory has exactly these tensors.  `names` lists the whole model,
- * even if only some tensors are read.  Local. */
+/* Returns WEFT_CKPT unless the directory contains exactly the tensors in `names`.  `names` must
+ * list all tensors of the model, even if the caller reads only some of them.  Local. */
 enum weft_status wf_hf_check_names(const struct wf_hf *hf, const char *const *names, size_t n,
                                    struct weft_error *err);
 
@@ -71,14 +72,15 @@ enum weft_status wf_hf_check_names(const struct wf_hf *hf, const char *const *na
 struct wf_hf_writer; /* opaque */
 
 struct wf_hf_write_options {
-    enum wf_dtype type;   /* of all weights: WF_DTYPE_F32 or WF_DTYPE_BF16 */
-    uint64_t shard_bytes; /* maximum data per file; 0: one file */
-    int64_t bos, eos;     /* tokens that begin and end a document; negative: none */
-    const struct wf_safetensors_pair *pairs; /* borrowed: metadata of each file */
+    enum wf_dtype type;   /* type of all weights: WF_DTYPE_F32 or WF_DTYPE_BF16 */
+    uint64_t shard_bytes; /* maximum tensor bytes per file; 0: write one file */
+    int64_t bos, eos;     /* ids of the tokens that begin and end a document; negative: none */
+    /* borrowed: metadata that is written into every file */
+    const struct wf_safetensors_pair *pairs;
     size_t n_pairs;
 };
 
-/* The default shard size of transformers. */
+/* The default shard size of transformers, in bytes. */
 #define WF_HF_SHARD_BYTES UINT64_C(5000000000)
 
 struct wf_hf_tensor {
@@ -87,25 +89,27 @@ struct wf_hf_tensor {
     uint64_t shape[WF_SAFETENSORS_MAX_DIMS];
 };
 
-/* Starts a directory with the model's config.json and these tensors, whose elements are appended in
- * this order.  The directory is written atomically: as a temporary directory beside `dir` that is
- * renamed at the end.  Returns WEFT_USAGE if `dir` exists and is not empty.  Local. */
+/* Starts a directory with config.json of the model and the given tensors.  The caller appends
+ * the elements of the tensors in the given order.  The directory is written atomically: a
+ * temporary directory beside `dir` is renamed to `dir` at the end.  Returns WEFT_USAGE if `dir`
+ * exists and is not empty.  Local. */
 enum weft_status wf_hf_writer_new(const char *dir, const struct weft_model *model,
                                   const struct wf_hf_tensor *tensors, size_t n,
                                   const struct wf_hf_write_options *options,
                                   struct wf_hf_writer **out, struct weft_error *err);
 
-/* Appends the next n elements, all of one tensor.  Local. */
+/* Appends the next n elements, which must all belong to the same tensor.  Local. */
 enum weft_status wf_hf_writer_append(struct wf_hf_writer *w, const float *values, size_t n,
                                      struct weft_error *err);
 
-/* Copies a file, such as tokenizer.json, into the directory.  Call it before
+/* Copies a file, such as tokenizer.json, into the directory.  Must be called before
  * wf_hf_writer_finish().  `name` is borrowed until the writer is freed.  Local. */
 enum { WF_HF_MAX_COPIED = 16 };
 enum weft_status wf_hf_writer_copy(struct wf_hf_writer *w, const char *name, const char *from,
                                    struct weft_error *err);
 
-/* Makes the directory durable and renames it to `dir`.  The writer must still be freed.  Local. */
+/* Makes the directory durable and renames it to `dir`.  The caller must still free the writer.
+ * Local. */
 enum weft_status wf_hf_writer_finish(struct wf_hf_writer *w, struct weft_error *err);
 
 /* Frees the writer and removes an unfinished directory.  NULL is allowed.  Local. */

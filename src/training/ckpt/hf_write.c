@@ -1,4 +1,4 @@
-/* Writes Hugging Face directories. */
+/* Writes Hugging Face model directories. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,25 +16,25 @@
 
 enum { FILE_NAME_SIZE = 64 };
 
-/* One weight file: entries first .. first + n - 1. */
+/* One weight file.  It contains the entries first .. first + n - 1. */
 struct hf_shard {
     size_t first, n;
     uint64_t n_elements;
 };
 
 struct wf_hf_writer {
-    char *dir, *tmp;                      /* owned; tmp is NULL unless the directory exists */
-    struct wf_safetensors_entry *entries; /* owned; their names too */
+    char *dir, *tmp; /* owned; tmp is NULL while the temporary directory does not exist */
+    struct wf_safetensors_entry *entries; /* owned, with the names */
     size_t n_entries;
     struct hf_shard *shards; /* owned */
     size_t n_shards;
-    struct wf_safetensors_pair *pairs; /* owned; their strings too */
+    struct wf_safetensors_pair *pairs; /* owned, with the strings */
     size_t n_pairs;
-    uint64_t n_bytes;                     /* data of all tensors */
-    struct wf_safetensors_writer *file;   /* owned: the current shard */
-    size_t current;                       /* index of that shard */
-    uint64_t n_missing;                   /* elements not yet appended to it */
-    const char *copied[WF_HF_MAX_COPIED]; /* borrowed: names of files beside the weights */
+    uint64_t n_bytes;                   /* bytes of all tensors */
+    struct wf_safetensors_writer *file; /* owned: writer of the current shard */
+    size_t current;                     /* index of the current shard */
+    uint64_t n_missing; /* elements of the current shard that are not yet appended */
+    const char *copied[WF_HF_MAX_COPIED]; /* borrowed: names of the copied files */
     size_t n_copied;
 };
 
@@ -66,7 +66,8 @@ static enum weft_status copy_entries(struct wf_hf_writer *w, const struct wf_hf_
     return WEFT_OK;
 }
 
-/* Assigns tensors to files in order.  A tensor larger than the limit gets its own file. */
+/* Assigns tensors to files in order.  A tensor with more than `limit` bytes gets its own
+ * file. */
 static enum weft_status plan_shards(struct wf_hf_writer *w, uint64_t limit,
                                     struct weft_error *err)
 {
@@ -190,7 +191,7 @@ static enum weft_status open_shard(struct wf_hf_writer *w, struct weft_error *er
     return st;
 }
 
-/* Finishes the current shard if it is complete and opens the next one that has elements. */
+/* Finishes the current shard if it is complete and opens the next shard that has elements. */
 static enum weft_status advance_shard(struct wf_hf_writer *w, struct weft_error *err)
 {
     while (w->n_missing == 0 && w->current < w->n_shards) {
@@ -273,7 +274,8 @@ enum weft_status wf_hf_writer_finish(struct wf_hf_writer *w, struct weft_error *
 {
     WEFT_TRY(advance_shard(w, err));
     if (w->file != NULL)
-        return wf_safetensors_writer_finish(w->file, err); /* reports the missing elements */
+        /* returns the error for missing elements */
+        return wf_safetensors_writer_finish(w->file, err);
     WEFT_TRY(wf_dir_sync(w->tmp, err));
     if (rename(w->tmp, w->dir) != 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be renamed to its final name: %s", w->dir,

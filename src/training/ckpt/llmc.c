@@ -15,15 +15,16 @@ enum {
     MAGIC_LLAMA = 20240803,
     VERSION_F32 = 3,
     VERSION_BF16 = 5,
-    MAX_SIZE = 1 << 24, /* of every number in the header */
+    MAX_SIZE = 1 << 24, /* maximum of every number in the header */
 };
 
-/* The tensors in file order.  Names follow "transformer." or, per layer, "transformer.h.N.".  Sizes
- * are in units of the dimension; 0 rows: the header determines the number. */
+/* The kinds of tensors in file order.  A tensor name is "transformer." or, for a tensor of
+ * layer N, "transformer.h.N." followed by the name in this table.  Rows and columns are
+ * multiples of the model dimension; 0 rows: the header determines the number of rows. */
 static const struct kind {
     const char *name;
     bool per_layer, transposed;
-    uint32_t rows, cols; /* as llm.c stores it; 0 columns: a vector */
+    uint32_t rows, cols; /* shape as llm.c stores the tensor; 0 columns: a vector */
 } kinds[] = {
     {"wte.weight", false, false, 0, 1},       {"wpe.weight", false, false, 0, 1},
     {"ln_1.weight", true, false, 1, 0},       {"ln_1.bias", true, false, 1, 0},
@@ -39,11 +40,11 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 struct wf_llmc {
     char *path; /* owned */
-    int fd;     /* -1: none */
+    int fd;     /* -1: not open */
     bool bf16;
     struct weft_model model;
     uint32_t padded;
-    uint64_t begin[N_KINDS + 1]; /* number of elements before each kind */
+    uint64_t begin[N_KINDS + 1]; /* number of elements in the file before each kind */
 };
 
 /* -- opening -------------------------------------------------------------------------------- */
@@ -108,7 +109,7 @@ static enum weft_status read_model(struct wf_llmc *f, const unsigned char *heade
     return WEFT_OK;
 }
 
-/* Computes rows and columns of a tensor of this kind in the file. */
+/* Computes the number of rows and columns that a tensor of this kind has in the file. */
 static void shape_of(const struct wf_llmc *f, size_t kind, uint64_t *rows, uint64_t *cols)
 {
     uint64_t dim = f->model.dim;
@@ -202,7 +203,7 @@ void wf_llmc_sizes(const struct wf_llmc *f, uint64_t *n_tensors, uint64_t *n_ele
 
 /* -- reading -------------------------------------------------------------------------------- */
 
-/* Finds the kind and the layer of a tensor. */
+/* Finds the kind and the layer of a tensor.  Returns false if the name is unknown. */
 static bool find(const struct wf_llmc *f, const char *name, size_t *kind, uint32_t *layer)
 {
     static const char prefix[] = "transformer.";
@@ -221,7 +222,7 @@ static bool find(const struct wf_llmc *f, const char *name, size_t *kind, uint32
     return false;
 }
 
-/* Reads n elements from element `at`. */
+/* Reads n elements, starting at element `at` of the file. */
 static enum weft_status read_elements(const struct wf_llmc *f, uint64_t at, size_t n,
                                       float *out, struct weft_error *err)
 {
@@ -240,7 +241,8 @@ static enum weft_status read_elements(const struct wf_llmc *f, uint64_t at, size
     return WEFT_OK;
 }
 
-/* Reads a matrix of (rows, cols) in the file as (cols, rows). */
+/* Reads a matrix that has the shape (rows, cols) in the file and transposes it to (cols,
+ * rows). */
 static enum weft_status read_transposed(const struct wf_llmc *f, uint64_t at, size_t rows,
                                         size_t cols, float *out, struct weft_error *err)
 {
@@ -269,7 +271,7 @@ enum weft_status wf_llmc_read(const struct wf_llmc *f, const char *name, uint32_
     shape_of(f, kind, &rows, &cols);
     uint64_t at = f->begin[kind] + layer * rows * cols;
     if (kind == 0)
-        rows = f->model.vocab; /* without the padding */
+        rows = f->model.vocab; /* rows of the vocabulary without the padding */
     uint64_t first = k->transposed ? cols : rows, second = k->transposed ? rows : cols;
     if (n_dims != (k->cols == 0 ? 1U : 2U) || shape[0] != first ||
         (n_dims == 2 && shape[1] != second))

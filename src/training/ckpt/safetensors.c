@@ -1,5 +1,5 @@
-/* Reads safetensors files.  The header is scanned byte by byte first, so that the JSON parser never
- * sees excessive nesting or too many values. */
+/* Reads safetensors files.  A byte-by-byte scan first rejects headers with excessive nesting or
+ * too many values, so that the JSON parser never receives them. */
 #include "training/ckpt/safetensors.h"
 
 #include <inttypes.h>
@@ -23,21 +23,23 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 enum {
     LENGTH_BYTES = 8,
     MAX_DEPTH = 4,
-    /* A tensor has at most 2 + 7 + 1 commas inside and one after it; the rest is for metadata. */
+    /* The entry of a tensor contains at most 2 + 7 + 1 commas, and one comma follows it.  The
+     * remaining 5 commas per tensor are available for metadata. */
     MAX_COMMAS = 16 * WF_SAFETENSORS_MAX_TENSORS,
-    CHUNK = 8192, /* elements per conversion */
+    CHUNK = 8192, /* elements that are converted at once */
 };
 
 struct wf_safetensors {
-    int fd;                                       /* -1: in memory */
-    const char *bytes;                            /* borrowed, if in memory */
-    char *path;                                   /* owned */
-    uint64_t size;                                /* of the whole file */
-    uint64_t data_start;                          /* end of the header */
-    json_t *header;                               /* owned: names and metadata point into it */
-    json_t *metadata;                             /* borrowed from it; NULL: none */
-    struct wf_safetensors_tensor *tensors;        /* owned: sorted by offset */
-    const struct wf_safetensors_tensor **by_name; /* owned: sorted by name */
+    int fd;              /* -1: the file is in memory */
+    const char *bytes;   /* borrowed: content of a file in memory */
+    char *path;          /* owned */
+    uint64_t size;       /* size of the whole file in bytes */
+    uint64_t data_start; /* offset of the first byte after the header */
+    json_t *header;      /* owned: parsed header; names and metadata point into it */
+    json_t *metadata;    /* borrowed from header; NULL: no metadata */
+    struct wf_safetensors_tensor *tensors; /* owned: all tensors, sorted by offset */
+    /* owned: pointers into `tensors`, sorted by name */
+    const struct wf_safetensors_tensor **by_name;
     size_t n_tensors;
 };
 
@@ -87,7 +89,8 @@ static enum weft_status read_bytes(const struct wf_safetensors *s, uint64_t offs
 
 /* -- the header's text --------------------------------------------------------------------- */
 
-/* Checks depth and number of commas outside of strings, whether or not the text is JSON. */
+/* Checks the nesting depth and the number of commas outside of strings.  The text need not be
+ * valid JSON. */
 static enum weft_status scan_header(const struct wf_safetensors *s, const char *text,
                                     size_t len, struct weft_error *err)
 {
@@ -190,7 +193,8 @@ static enum weft_status fail_tensor(const struct wf_safetensors *s, struct weft_
                         wf_printable(name).at, fault);
 }
 
-/* Reads a list of non-negative integers.  *n is the maximum length on entry, then the length. */
+/* Reads a list of non-negative integers.  *n is the maximum length on entry and the actual
+ * length on return. */
 static bool read_list(const json_t *list, uint64_t *out, size_t *n)
 {
     if (!json_is_array(list) || json_array_size(list) > *n)
@@ -213,7 +217,7 @@ static const struct dtype *find_dtype(const char *name)
     return NULL;
 }
 
-/* Computes the number of elements.  Returns false on overflow. */
+/* Computes the number of elements of a shape.  Returns false on overflow. */
 static bool count_elements(const uint64_t *shape, size_t n_dims, uint64_t *n)
 {
     *n = 1;
@@ -380,7 +384,8 @@ static struct wf_safetensors *new_file(const char *path)
     return s;
 }
 
-/* Reads the header.  Owns s: returns it in *out or frees it. */
+/* Reads the header.  Takes ownership of s: stores s in *out on success and frees it on
+ * error. */
 static enum weft_status load(struct wf_safetensors *s, struct wf_safetensors **out,
                              struct weft_error *err)
 {

@@ -1,4 +1,5 @@
-/* Writes safetensors files.  The header comes first: shapes determine all offsets. */
+/* Writes safetensors files.  The header is written before the data, because the shapes
+ * determine all offsets. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -17,10 +18,10 @@ enum { LENGTH_BYTES = 8, ALIGNMENT = 64, CHUNK = 8192 };
 
 struct wf_safetensors_writer {
     struct wf_atomic_file file;
-    struct wf_safetensors_entry *entries; /* owned; their names too */
+    struct wf_safetensors_entry *entries; /* owned, with the names */
     size_t n_entries;
-    size_t current;     /* the entry of the next element */
-    uint64_t n_missing; /* its elements not yet appended */
+    size_t current;     /* index of the entry to which the next element belongs */
+    uint64_t n_missing; /* elements of the current entry that are not yet appended */
 };
 
 enum weft_status wf_safetensors_entry_size(const struct wf_safetensors_entry *e, uint64_t *n,
@@ -50,7 +51,7 @@ enum weft_status wf_safetensors_entry_size(const struct wf_safetensors_entry *e,
 
 /* -- the header ---------------------------------------------------------------------------- */
 
-/* Appends a JSON string.  Returns false if it is not UTF-8. */
+/* Appends a JSON string.  Returns false if `string` is not valid UTF-8. */
 static bool add_string(struct wf_text *text, const char *string)
 {
     json_t *value = json_string(string);
@@ -91,7 +92,7 @@ static enum weft_status add_metadata(struct wf_text *text,
     return WEFT_OK;
 }
 
-/* Adds an entry whose bytes begin at *end and sets *end to their end. */
+/* Adds an entry whose data begins at offset *end.  Sets *end to the end of this data. */
 static enum weft_status add_entry(struct wf_text *text, const struct wf_safetensors_entry *e,
                                   uint64_t *end, struct weft_error *err)
 {

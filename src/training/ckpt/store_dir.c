@@ -1,5 +1,6 @@
-/* Manages the directory of checkpoints: names, listing, removal.  Everything below it is opened
- * relative to its descriptor and never through a symbolic link. */
+/* Manages the directory of checkpoints: names, listing, removal.  All files and directories
+ * below this directory are opened relative to its descriptor and never through a symbolic
+ * link. */
 #define _GNU_SOURCE /* flock */
 #include <dirent.h>
 #include <errno.h>
@@ -38,7 +39,7 @@ bool wf_store_parse_step(const char *name, uint64_t *step)
     size_t digits = strspn(name + prefix, "0123456789");
     if (digits < 8 || digits > 19 || name[prefix + digits] != '\0')
         return false;
-    /* Accept only our own spelling of the number, so that no step has two directories. */
+    /* Accept only the spelling of wf_store_step_name(), so that no step has two directories. */
     char canonical[STORE_STEP_NAME_SIZE];
     *step = strtoull(name + prefix, NULL, 10);
     wf_store_step_name(*step, canonical);
@@ -100,7 +101,8 @@ int wf_store_open_subdir(int root_fd, const char *name)
     return openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Opens a stream over an open directory with its own descriptor and position. */
+/* Opens a directory stream for an open directory.  The stream has its own descriptor and
+ * position. */
 static DIR *list_open(int fd)
 {
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -196,7 +198,8 @@ enum weft_status wf_store_remove_dir(const char *root, int root_fd, const char *
     enum weft_status st = WEFT_OK;
     if (path == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a directory");
-    /* Without its manifest the directory is not a checkpoint, even after a crash. */
+    /* Remove the manifest first: without a manifest the directory is not a valid checkpoint,
+     * even if a crash interrupts the removal. */
     else if (unlinkat(fd, STORE_MANIFEST_FILE, 0) != 0 && errno != ENOENT)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be removed: %s", path, strerror(errno));
     else
@@ -221,7 +224,7 @@ enum weft_status wf_store_discard(const char *root, uint64_t step, struct weft_e
     return st;
 }
 
-/* Finds the index of the keep-th valid checkpoint; n if there are fewer. */
+/* Finds the index of the keep-th valid checkpoint, or n if there are fewer than `keep`. */
 static enum weft_status find_last_kept(const char *root, int fd, const uint64_t *steps,
                                        size_t n, size_t keep, size_t *last,
                                        struct weft_error *err)
@@ -234,7 +237,7 @@ static enum weft_status find_last_kept(const char *root, int fd, const uint64_t 
         wf_store_step_name(steps[i], name);
         enum weft_status st = wf_ckpt_open_at(root, fd, name, &s, &why);
         wf_ckpt_free(s);
-        if (st == WEFT_NOMEM) /* not a fault of the checkpoint */
+        if (st == WEFT_NOMEM) /* the checkpoint itself may be valid */
             return WEFT_FAIL(err, st, "%s", why.msg);
         if (st == WEFT_OK && ++n_valid == keep)
             break;
@@ -243,8 +246,8 @@ static enum weft_status find_last_kept(const char *root, int fd, const uint64_t 
     return WEFT_OK;
 }
 
-/* Removes the oldest checkpoints first, so that a crash always leaves the newest.  Continues
- * after an error and returns the first one. */
+/* Removes the oldest checkpoints first, so that after a crash the newest checkpoints still
+ * exist.  Continues after an error and returns the first error. */
 static enum weft_status remove_after(const char *root, int fd, const uint64_t *steps, size_t n,
                                      size_t last, struct weft_error *err)
 {
@@ -294,8 +297,8 @@ enum weft_status wf_store_abort(const char *root, uint64_t step, const char *run
 
 /* -- start of a run ----------------------------------------------------------------------- */
 
-/* Removes a temporary directory that no process has locked.  Removes nothing if directories cannot
- * be locked. */
+/* Removes a temporary directory that no process has locked.  Removes nothing if the file system
+ * cannot lock directories. */
 static void remove_stale(const char *root, int root_fd, const char *name,
                          struct wf_text *removed)
 {
@@ -322,13 +325,14 @@ static enum weft_status remove_all_stale(const char *root, int root_fd, struct w
     return WEFT_OK;
 }
 
-/* Tries every operation that a checkpoint needs on a file of one byte. */
+/* Tries all file operations that a checkpoint needs with a one-byte file. */
 static enum weft_status probe(const char *root, int root_fd, struct weft_error *err)
 {
     char name[64], renamed[80];
     snprintf(name, sizeof name, ".probe-%ld", (long)getpid());
     snprintf(renamed, sizeof renamed, "%s-renamed", name);
-    unlinkat(root_fd, name, 0); /* left by a dead process with the same pid */
+    /* an earlier process with the same pid may have left this file */
+    unlinkat(root_fd, name, 0);
     int fd = openat(root_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     bool works = fd >= 0 && write(fd, "", 1) == 1 && fsync(fd) == 0;
     int why = errno;
@@ -367,9 +371,10 @@ enum weft_status wf_store_check_space(const char *root, uint64_t bytes, struct w
 {
     struct statvfs vfs;
     if (statvfs(root, &vfs) != 0)
-        return WEFT_OK; /* writing reports errors */
+        return WEFT_OK; /* the later writes report an error */
     double mib = 1 << 20, available = (double)vfs.f_bavail * (double)vfs.f_frsize;
-    if (vfs.f_blocks == 0 || available >= (double)bytes) /* some file systems report 0 */
+    /* some file systems report 0 blocks */
+    if (vfs.f_blocks == 0 || available >= (double)bytes)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_IO,
                      "a checkpoint needs %.1f MiB, but only %.1f MiB are free at %.160s; free "

@@ -1,5 +1,5 @@
-/* Prints and parses the manifest.  Its last value is a hash of all bytes before it and the bytes
- * after the hash are fixed, so that every changed byte is detected. */
+/* Prints and parses the manifest.  The last value of the manifest is a hash of all bytes before
+ * the hash.  The bytes after the hash are constant, so every changed byte is detected. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +123,7 @@ static enum weft_status fail(const struct manifest_reader *r, const char *fault)
     return WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: %s", r->source, fault);
 }
 
-/* Adds the manifest to the message of an error. */
+/* Prepends the name of the manifest to an error message. */
 static enum weft_status wrap_error(const struct manifest_reader *r, enum weft_status st,
                                    const struct weft_error *why)
 {
@@ -283,7 +283,7 @@ static enum weft_status read_top(struct manifest_reader *r, const json_t *top)
     return read_list(r, top, "params", read_param);
 }
 
-/* Returns true if the hash at the end matches all bytes before it. */
+/* Returns true if the hash at the end of the manifest matches the bytes before the hash. */
 static bool has_valid_hash(const char *bytes, size_t len)
 {
     if (len < HASH_PREFIX_LEN + WF_XXH3_CHARS + HASH_SUFFIX_LEN)

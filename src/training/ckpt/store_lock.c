@@ -1,5 +1,5 @@
-/* Ensures that only one run uses a directory at a time.  It uses a lock of the system, which ends
- * with its process, and not the existence of a file. */
+/* Ensures that only one run uses a directory at a time.  The lock is a flock() lock, which the
+ * system releases when the process ends; the existence of the lock file has no meaning. */
 #define _GNU_SOURCE /* flock, gethostname */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,8 @@ struct wf_store_lock {
 
 enum { OWNER_CHARS = 200, ATTEMPTS = 4 };
 
-/* Writes the owner of the lock for the messages of other processes.  Errors are ignored. */
+/* Writes the owner of the lock into the lock file.  Other processes print the owner in their
+ * error messages.  Write errors are ignored. */
 static void write_owner(int fd)
 {
     char host[80] = "", when[40] = "", text[OWNER_CHARS];
@@ -57,7 +58,7 @@ static enum weft_status acquire(int fd, const char *path, const char *dir,
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return WEFT_FAIL(err, WEFT_IO, "%.160s/lock is not a regular file", dir);
 
-    /* wf_store_is_locked() in another process may hold the lock for a moment. */
+    /* Retry, because wf_store_is_locked() in another process may hold the lock briefly. */
     int failed = flock(fd, LOCK_EX | LOCK_NB);
     for (int i = 0; failed != 0 && errno == EWOULDBLOCK && i < ATTEMPTS; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
@@ -65,7 +66,8 @@ static enum weft_status acquire(int fd, const char *path, const char *dir,
     }
 
     if (failed == 0) {
-        /* The previous holder may have removed the file; a lock on it protects nothing. */
+        /* The previous owner of the lock may have removed the file.  A lock on a removed file
+         * protects nothing. */
         if (stat(path, &now) != 0 || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
             return WEFT_FAIL(err, WEFT_USAGE, "%.160s was locked a moment ago; try again", dir);
         write_owner(fd);
@@ -87,7 +89,7 @@ enum weft_status wf_store_lock(const char *dir, struct wf_store_lock **out,
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a lock");
     }
 
-    /* The file outlives the lock: only the holder of the lock may remove it. */
+    /* The file may exist without a lock.  Only the owner of the lock may remove the file. */
     lock->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     enum weft_status st;
     if (lock->fd < 0)

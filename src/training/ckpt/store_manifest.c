@@ -1,4 +1,4 @@
-/* Builds the manifest in memory and checks it as a whole. */
+/* Builds the manifest in memory and checks the complete manifest. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,7 @@ void wf_manifest_free(struct wf_manifest *m)
     free(m);
 }
 
-/* Makes room for one more element of `size` bytes. */
+/* Grows the array *at, if necessary, to have space for one more element of `size` bytes. */
 static enum weft_status grow(void **at, size_t n, size_t *cap, size_t size,
                              struct weft_error *err)
 {
@@ -202,8 +202,8 @@ static int compare_pieces(const void *a, const void *b)
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* Checks that the pieces of one field, from index *at, cover all elements.  Sets *at to the first
- * piece of the next field. */
+/* Checks that the pieces of one field cover all elements of the parameter.  The pieces of the
+ * field start at index *at.  Sets *at to the index of the first piece of the next field. */
 static enum weft_status check_coverage(const struct wf_manifest_param *p, size_t *at,
                                        const char *source, struct weft_error *err)
 {
@@ -275,7 +275,7 @@ static enum weft_status check_file_names(const struct wf_manifest *m, const char
 
 struct extent {
     size_t file;
-    uint64_t begin, end; /* bytes of the file */
+    uint64_t begin, end; /* byte offsets in the file */
 };
 
 static int compare_extents(const void *a, const void *b)
@@ -286,7 +286,8 @@ static int compare_extents(const void *a, const void *b)
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* Checks that the pieces of each file follow its header and each other without gaps to its end. */
+/* Checks that the pieces of each file fill the file from the end of its header to the end of
+ * the file, without gaps or overlaps. */
 static enum weft_status check_extents(const struct wf_manifest *m, const struct extent *e,
                                       size_t n, const char *source, struct weft_error *err)
 {

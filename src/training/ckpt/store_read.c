@@ -1,5 +1,5 @@
-/* Reads checkpoints.  Files are opened on demand and closed again: there may be more of them than a
- * process can have open. */
+/* Reads checkpoints.  Each file is opened when it is needed and closed afterwards, because a
+ * checkpoint may have more files than a process can have open. */
 #define _GNU_SOURCE /* posix_fadvise constants */
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 struct wf_ckpt {
     char *path;                   /* owned */
-    int fd;                       /* the directory */
+    int fd;                       /* descriptor of the checkpoint directory */
     struct wf_manifest *m;        /* owned */
     struct piece_ref *piece_refs; /* owned: all pieces, sorted by file and offset */
     size_t n_piece_refs;
@@ -33,7 +33,8 @@ struct piece_ref {
 
 /* -- files --------------------------------------------------------------------------------- */
 
-/* Opens a regular file in the directory; follows no link and does not block on a pipe. */
+/* Opens a regular file in the checkpoint directory.  Does not follow symbolic links and does
+ * not block on a pipe. */
 static enum weft_status open_file(const struct wf_ckpt *s, const char *name, int *out,
                                   uint64_t *size, struct weft_error *err)
 {
@@ -96,7 +97,7 @@ static enum weft_status read_manifest(struct wf_ckpt *s, struct weft_error *err)
     return st;
 }
 
-/* Hashes n bytes from offset `at`. */
+/* Hashes the n bytes of a file that start at offset `at`. */
 static enum weft_status hash_range(const struct wf_ckpt *s, int fd, const char *name,
                                    uint64_t at, uint64_t n, struct wf_xxh3 *hash,
                                    struct weft_error *err)
@@ -158,7 +159,8 @@ static enum weft_status check_headers(const struct wf_ckpt *s, struct weft_error
     return WEFT_OK;
 }
 
-/* Refuses rank files that the manifest does not list: two checkpoints were mixed. */
+/* Returns an error if the directory has rank files that the manifest does not list, which means
+ * that two checkpoints were mixed. */
 static enum weft_status check_unknown_files(const struct wf_ckpt *s, struct weft_error *err)
 {
     json_t *known = json_object();
@@ -261,7 +263,8 @@ static enum weft_status verify_file(const struct wf_ckpt *s, size_t file, size_t
 {
     int fd;
     WEFT_TRY(open_shard(s, file, &fd, err));
-    /* Drop the page cache of a file that was just written, to read from the disk. */
+    /* Drop the page cache of the file, so that a file that was just written is read from the
+     * disk. */
     if (from_disk)
         posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -278,7 +281,7 @@ static enum weft_status verify_file(const struct wf_ckpt *s, size_t file, size_t
     return st;
 }
 
-/* Verifies files part, part + n_parts, ... */
+/* Verifies every n_parts-th file, starting with file number `part`. */
 static enum weft_status verify_files(struct wf_ckpt *s, size_t part, size_t n_parts,
                                      bool from_disk, struct weft_error *err)
 {
@@ -307,8 +310,9 @@ enum weft_status wf_store_verify(const char *root, uint64_t step, size_t part, s
     return st;
 }
 
-/* Reads elements from .. from + n - 1 of one piece.  An unverified piece is hashed: while it is
- * read if all of it is wanted, else before. */
+/* Reads the elements from .. from + n - 1 of one piece.  An unverified piece is compared with
+ * its hash: during the read if the whole piece is read, otherwise in a separate pass before the
+ * read. */
 static enum weft_status read_piece(struct wf_ckpt *s, const struct wf_manifest_param *param,
                                    struct wf_manifest_piece *p, uint64_t from, uint64_t n,
                                    float *out, struct weft_error *err)
@@ -329,7 +333,7 @@ static enum weft_status read_piece(struct wf_ckpt *s, const struct wf_manifest_p
 
     char *to = (char *)out;
     uint64_t at = p->at + (from - p->begin) * sizeof *out, left = n * sizeof *out;
-    if (st == WEFT_OK) /* the disk reads ahead while we hash */
+    if (st == WEFT_OK) /* let the disk read ahead during hashing */
         posix_fadvise(fd, (off_t)at, (off_t)left, POSIX_FADV_WILLNEED);
     while (st == WEFT_OK && left > 0) {
         size_t block = (size_t)(left < STORE_BUFFER_BYTES ? left : STORE_BUFFER_BYTES);
@@ -366,7 +370,8 @@ enum weft_status wf_ckpt_read(struct wf_ckpt *s, const char *name, enum wf_store
                          s->path, wf_printable(name).at, param->info.n, n, begin);
 
     for (size_t i = 0; i < param->n_pieces && n > 0; i++) {
-        struct wf_manifest_piece *p = &param->pieces[i]; /* by field and begin */
+        /* pieces are sorted by field and begin */
+        struct wf_manifest_piece *p = &param->pieces[i];
         if (p->field != field || begin < p->begin || begin - p->begin >= p->n)
             continue;
         uint64_t left = p->n - (begin - p->begin), part = n < left ? n : left;
@@ -392,7 +397,7 @@ void wf_ckpt_free(struct wf_ckpt *s)
     free(s);
 }
 
-/* Opens a checkpoint.  Takes ownership of fd and path, even if it fails. */
+/* Opens a checkpoint.  Takes ownership of fd and path, also on error. */
 static enum weft_status open_owned_fd(int fd, char *path, const char *name,
                                       struct wf_ckpt **out, struct weft_error *err)
 {
@@ -478,7 +483,7 @@ static enum weft_status find_newest(const char *root, int root_fd, const uint64_
             return WEFT_OK;
         }
         wf_ckpt_free(s);
-        if (st == WEFT_NOMEM) /* not a fault of the checkpoint */
+        if (st == WEFT_NOMEM) /* the checkpoint itself may be valid */
             return WEFT_FAIL(err, st, "%s", why.msg);
         if (skipped != NULL)
             wf_text_addf(skipped, "%s\n", why.msg);

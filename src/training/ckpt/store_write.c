@@ -1,5 +1,5 @@
-/* Writes checkpoints: the file of each rank, then the manifest, then the final name of the
- * directory. */
+/* Writes checkpoints in three steps: each rank writes its file, one rank writes the manifest,
+ * and this rank renames the directory to its final name. */
 #define _GNU_SOURCE /* flock, renameat2, sync_file_range */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 
 enum {
     LENGTH_BYTES = 8,
-    /* Interval at which written bytes are handed to the disk while more are hashed. */
+    /* After this many bytes, write-back to the disk starts while the next bytes are hashed. */
     WRITEBACK_BYTES = 16 << 20,
 };
 
@@ -32,13 +32,13 @@ struct pending {
 struct wf_store_writer {
     char *root; /* owned */
     uint32_t rank;
-    int dir_fd; /* the temporary directory, locked so that no run removes it as stale */
-    char *path; /* owned: path of the file, for messages */
+    int dir_fd; /* temporary directory, locked so that no other run removes it as stale */
+    char *path; /* owned: path of the file, for error messages */
     char name[STORE_FILE_NAME_SIZE];
     struct wf_manifest *m;   /* owned: describes only this file */
     struct pending *pending; /* owned */
     size_t n_pending, pending_cap;
-    uint64_t bytes; /* of all pieces */
+    uint64_t bytes; /* size of all pieces in bytes */
     bool finished;
 };
 
@@ -57,7 +57,8 @@ static enum weft_status check_names(uint64_t step, const char *run, uint32_t ran
 
 /* -- the file of a rank -------------------------------------------------------------------- */
 
-/* Opens the temporary directory.  Every rank calls this; the first one creates it. */
+/* Opens the temporary directory.  Every rank calls this function; the first rank creates the
+ * directory. */
 static enum weft_status open_temporary(struct wf_store_writer *w, struct weft_error *err)
 {
     char name[STORE_TMP_NAME_SIZE];
@@ -72,7 +73,8 @@ static enum weft_status open_temporary(struct wf_store_writer *w, struct weft_er
         return WEFT_FAIL(err, WEFT_IO, "%.160s/%s cannot be created: %s", w->root, name,
                          why == ELOOP ? "it is a symbolic link" : strerror(why));
 
-    /* On error the directory is not removed as stale either, because that needs the lock. */
+    /* Errors are ignored: if directories cannot be locked, no other run removes this directory
+     * as stale, because the removal needs the lock as well. */
     flock(w->dir_fd, LOCK_SH | LOCK_NB);
     size_t n = strlen(w->root) + strlen(name) + strlen(w->name) + 3;
     w->path = malloc(n);
@@ -167,7 +169,8 @@ static struct wf_manifest_piece *piece_of(const struct wf_store_writer *w, size_
     return &w->m->params[w->pending[i].param].pieces[w->pending[i].piece];
 }
 
-/* Returns "wte.weight#m@4096", or NULL if memory runs out. */
+/* Returns the name of a piece, for example "wte.weight#m@4096", or NULL if memory runs out.
+ * The caller frees the name. */
 static char *tensor_name(const struct wf_store_writer *w, size_t i)
 {
     const struct wf_manifest_piece *p = piece_of(w, i);
@@ -195,8 +198,8 @@ static enum weft_status list_entries(const struct wf_store_writer *w,
     return WEFT_OK;
 }
 
-/* Builds the header of the file.  It contains step, run and rank, so that a file of another
- * checkpoint is detected. */
+/* Builds the header of the file.  The header contains step, run and rank, so that a file of
+ * another checkpoint is detected. */
 static enum weft_status make_header(const struct wf_store_writer *w, struct wf_text *text,
                                     struct weft_error *err)
 {
@@ -267,8 +270,8 @@ static enum weft_status write_pieces(struct wf_store_writer *w, int fd, uint64_t
     return st;
 }
 
-/* A new file.  finish() makes it durable, or removes it on error, because after a failed sync the
- * state of its bytes is unknown. */
+/* A new file. finish() makes the file durable.  On error finish() removes the file, because the
+ * content of a file is unknown after a failed sync. */
 struct new_file {
     int dir_fd, fd;
     const char *name, *path; /* borrowed */
@@ -355,7 +358,7 @@ enum weft_status wf_store_writer_finish(struct wf_store_writer *w, char **blob, 
 
 /* -- the manifest -------------------------------------------------------------------------- */
 
-/* The state of the publishing rank. */
+/* The state of the rank that publishes the checkpoint. */
 struct publishing {
     const struct wf_store_commit_info *parts;
     int root_fd, dir_fd;
@@ -408,11 +411,11 @@ static enum weft_status write_manifest(const struct publishing *p, const struct 
     if (st == WEFT_OK)
         st = wf_fd_write(f.fd, path, text->at, text->len, err);
     WEFT_TRY(finish(&f, st, err));
-    return wf_dir_sync_fd(p->dir_fd, p->tmp, err); /* its entries */
+    return wf_dir_sync_fd(p->dir_fd, p->tmp, err); /* makes the directory entries durable */
 }
 
-/* Replaces the checkpoint on a file system that cannot exchange two names.  For a moment there is
- * no checkpoint of this step. */
+/* Replaces the checkpoint on a file system that cannot exchange two names atomically.  Between
+ * the two renames there is no checkpoint of this step. */
 static int replace_nonatomic(const struct publishing *p, char old[STORE_TMP_NAME_SIZE])
 {
     wf_store_temporary_name(p->parts->step, "replaced", old);
@@ -443,7 +446,8 @@ static enum weft_status rename_final(struct publishing *p, struct weft_error *er
 
     WEFT_TRY(wf_dir_sync_fd(p->root_fd, root, err));
     if (old[0] != '\0')
-        wf_store_remove_dir(root, p->root_fd, old, NULL); /* else the next run removes it */
+        /* if this fails, the next run removes it */
+        wf_store_remove_dir(root, p->root_fd, old, NULL);
     return WEFT_OK;
 }
 
@@ -487,7 +491,7 @@ enum weft_status wf_store_commit(const struct wf_store_commit_info *parts, size_
 {
     WEFT_TRY(wf_store_publish(parts, err));
     enum weft_status st = wf_store_verify(parts->root, parts->step, 0, 1, err);
-    if (st == WEFT_CKPT) /* damaged, not merely unreadable */
+    if (st == WEFT_CKPT) /* the checkpoint is damaged; other errors may be temporary */
         wf_store_discard(parts->root, parts->step, NULL);
     WEFT_TRY(st);
 

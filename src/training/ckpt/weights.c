@@ -21,7 +21,7 @@
 
 struct wf_weights {
     struct wf_weights_info info;
-    struct wf_hf *hf;      /* owned; one of the three */
+    struct wf_hf *hf;      /* owned; exactly one of hf, store and llmc is not NULL */
     struct wf_ckpt *store; /* owned */
     struct wf_llmc *llmc;  /* owned */
     char *path;            /* owned */
@@ -30,7 +30,8 @@ struct wf_weights {
 
 /* -- special tokens in config.json ----------------------------------------------------------- */
 
-/* Returns a token or the first of a list; -1 if it is missing or not in the vocabulary. */
+/* Returns the token id at `key`, or the first id if the value is a list.  Returns -1 if the id
+ * is missing or not in the vocabulary. */
 static int64_t token_of(const json_t *config, const char *key, uint32_t vocab)
 {
     const json_t *value = json_object_get(config, key);
@@ -44,7 +45,8 @@ static int64_t token_of(const json_t *config, const char *key, uint32_t vocab)
 
 enum { CONFIG_BYTES = 1 << 20 };
 
-/* wf_hf_open() has parsed this file already and refused an invalid one. */
+/* Reads the special tokens from config.json.  wf_hf_open() has already rejected invalid
+ * files. */
 static enum weft_status read_special_tokens(struct wf_weights *w, const char *dir,
                                             struct weft_error *err)
 {
@@ -88,14 +90,16 @@ static enum weft_status describe_store(struct wf_weights *w, struct weft_error *
     w->info.kind = "checkpoint";
     const char *settings = wf_ckpt_config(w->store);
     w->info.settings =
-        settings[0] == '\0' ? NULL : settings; /* converted checkpoints have none */
+        settings[0] == '\0' ? NULL : settings; /* converted checkpoints have no settings */
     w->info.n_tensors = wf_ckpt_count(w->store);
-    for (size_t i = 0; i < w->info.n_tensors; i++) /* cannot overflow: all have bytes */
+    /* cannot overflow: every element takes bytes in a file */
+    for (size_t i = 0; i < w->info.n_tensors; i++)
         w->info.n_elements += wf_ckpt_at(w->store, i)->n;
     return WEFT_OK;
 }
 
-/* Values are compared with their hashes when they are read. */
+/* Opens a checkpoint without verification: values are compared with their hashes when they are
+ * read. */
 static enum weft_status open_checkpoint(struct wf_weights *w, const char *path,
                                         struct weft_error *err)
 {
@@ -112,7 +116,7 @@ static void write_note(struct wf_weights *w, const char *run, const struct wf_te
     if (skipped->len == 0)
         return;
     wf_text_addf(&w->note, "; skipped: ");
-    for (size_t i = 0; i < skipped->len; i++) { /* join the lines */
+    for (size_t i = 0; i < skipped->len; i++) { /* join the lines into one line */
         bool last = i + 1 == skipped->len;
         if (skipped->at[i] != '\n')
             wf_text_addc(&w->note, skipped->at[i]);
@@ -121,7 +125,8 @@ static void write_note(struct wf_weights *w, const char *run, const struct wf_te
     }
 }
 
-/* Verifies all values before choosing a checkpoint, so that an older one can replace a damaged one. */
+/* Opens the newest checkpoint of a run.  Verifies all values of a checkpoint before choosing
+ * it, so that an older checkpoint is used instead of a damaged one. */
 static enum weft_status open_newest(struct wf_weights *w, const char *run,
                                     struct weft_error *err)
 {
@@ -158,7 +163,7 @@ static enum weft_status open_final(struct wf_weights *w, const char *run,
 
 enum { SHOWN = 3 };
 
-/* Lists the first names in a directory for an error message. */
+/* Appends the first file names of a directory to `out`, for an error message. */
 static void list_names(const char *dir, struct wf_text *out)
 {
     struct dirent **names = NULL;
@@ -212,7 +217,8 @@ static enum weft_status open_file(struct wf_weights *w, const char *path,
     w->info.model = *wf_llmc_model(w->llmc);
     w->info.kind = "llm.c model";
     wf_llmc_sizes(w->llmc, &w->info.n_tensors, &w->info.n_elements);
-    /* The file does not contain them; GPT-2's vocabulary ends with the end-of-document token. */
+    /* The file does not contain the special tokens.  The last token of GPT-2's vocabulary is
+     * the end-of-document token. */
     if (w->info.model.vocab == 50257)
         w->info.bos = w->info.eos = 50256;
     return WEFT_OK;
@@ -288,7 +294,7 @@ enum weft_status wf_weights_check_names(const struct wf_weights *w, const char *
 {
     if (w->store != NULL)
         return check_store_names(w->store, names, n, err);
-    /* The header of an llm.c file determines its tensors. */
+    /* An llm.c file needs no check, because its header determines its tensors. */
     return w->hf == NULL ? WEFT_OK : wf_hf_check_names(w->hf, names, n, err);
 }
 

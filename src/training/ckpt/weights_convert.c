@@ -1,4 +1,4 @@
-/* Converts weights of any kind into a checkpoint. */
+/* Converts weights from any supported source into a checkpoint. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,12 +21,12 @@ struct job {
     const struct wf_hf_tensor *tensors;
     size_t n;
     uint64_t step;
-    const struct wf_weights_extras *extras; /* NULL: none */
+    const struct wf_weights_extras *extras; /* NULL: no extra files */
     const char *path;
     char *
         root; /* owned: a temporary directory beside `path` in which the checkpoint is written */
-    float **values; /* owned: of all tensors */
-    float *zeros;   /* owned: the moments of all tensors; as long as the largest tensor */
+    float **values; /* owned: values of all tensors, one array per tensor */
+    float *zeros;   /* owned: zeros for the moments; has the size of the largest tensor */
 };
 
 static enum weft_status no_memory(struct weft_error *err)
@@ -134,7 +134,7 @@ static enum weft_status rename_final(const struct job *j, struct weft_error *err
     return st;
 }
 
-/* Refuses a directory named after another step. */
+/* Returns an error if the name of the directory is that of another step. */
 static enum weft_status check_name(const struct job *j, struct weft_error *err)
 {
     const char *slash = strrchr(j->path, '/');
@@ -175,7 +175,7 @@ enum weft_status wf_weights_to_checkpoint(const struct wf_weights *w,
     enum weft_status st = convert(&j, err);
 
     if (j.root != NULL) {
-        wf_store_discard(j.root, step, NULL); /* unless it was renamed */
+        wf_store_discard(j.root, step, NULL); /* no effect if the checkpoint was renamed */
         rmdir(j.root);
     }
     for (size_t i = 0; j.values != NULL && i < n; i++)

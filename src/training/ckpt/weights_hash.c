@@ -11,7 +11,7 @@ enum { PIECE = 1 << 15 }; /* elements per read */
 
 struct hasher {
     struct wf_xxh3_hasher *state; /* owned */
-    float *values;                /* owned: up to PIECE elements */
+    float *values;                /* owned: buffer of PIECE elements */
     unsigned char *bytes;         /* owned: the same elements in little-endian order */
 };
 
@@ -34,7 +34,7 @@ static void add_values(struct hasher *h, const float *values, size_t n)
     wf_xxh3_hasher_update(h->state, h->bytes, 4 * n);
 }
 
-/* Hashes name and shape.  Returns the number of elements. */
+/* Hashes the name and the shape of a tensor.  Returns its number of elements. */
 static uint64_t add_head(struct hasher *h, const struct wf_hf_tensor *tensor)
 {
     uint64_t n = 1;

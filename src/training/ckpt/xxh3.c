@@ -16,7 +16,8 @@ struct wf_xxh3 wf_xxh3_bytes(const void *bytes, size_t n)
     return as_text(XXH3_128bits(bytes, n));
 }
 
-/* The hasher is xxhash's state itself, because only xxhash allocates it with the right alignment. */
+/* Converts a hasher to the state of xxhash.  The hasher pointer is the state pointer itself,
+ * because only xxhash allocates the state with the right alignment. */
 static XXH3_state_t *state_of(struct wf_xxh3_hasher *h)
 {
     return (XXH3_state_t *)(void *)h;

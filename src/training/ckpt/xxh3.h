@@ -1,4 +1,4 @@
-/* XXH3-128 hashes as text.  They detect damage, not forgery. */
+/* Computes XXH3-128 hashes as text.  The hashes detect damage, not forgery. */
 #ifndef TRAINING_CKPT_XXH3_H
 #define TRAINING_CKPT_XXH3_H
 
@@ -16,7 +16,8 @@ struct wf_xxh3 wf_xxh3_bytes(const void *bytes, size_t n);
 
 struct wf_xxh3_hasher; /* opaque: hashes bytes that arrive in blocks */
 
-/* Returns a hasher, or NULL if memory runs out.  Reset it before the first update. */
+/* Returns a hasher, or NULL if memory runs out.  Call wf_xxh3_hasher_reset() before the first
+ * update. */
 struct wf_xxh3_hasher *wf_xxh3_hasher_new(void);
 void wf_xxh3_hasher_free(struct wf_xxh3_hasher *h); /* NULL is allowed */
 void wf_xxh3_hasher_reset(struct wf_xxh3_hasher *h);
