@@ -17,7 +17,8 @@ static double rows_of_micro(const struct wf_train_settings *s, uint32_t micros)
     return (double)((s->data.batch + micros - 1) / micros);
 }
 
-/* Pass times are proportional to the rows of a micro-batch. */
+/* Sets the number of micro-batches and scales the measured pass times, which are proportional
+ * to the rows of a micro-batch. */
 static void set_micros(struct wf_train_settings *s, struct wf_layout_measurement *m,
                        uint32_t micros)
 {
@@ -27,8 +28,9 @@ static void set_micros(struct wf_train_settings *s, struct wf_layout_measurement
     s->parallel.micros = micros;
 }
 
-/* Ranks all candidates.  The number of micro-batches changes results, so it is raised only if no
- * layout can run with the default, and then to the smallest number that can. */
+/* Sorts all candidates.  The number of micro-batches changes the results, so it is raised only
+ * if no layout can run with the default number, and then to the smallest number with which a
+ * layout can run. */
 static enum weft_status rank_candidates(struct wf_train_settings *s,
                                         const struct weft_model *model,
                                         struct wf_layout_measurement *m,
@@ -52,10 +54,10 @@ static enum weft_status rank_candidates(struct wf_train_settings *s,
 
 enum { NAME_SIZE = 64 };
 
-/* The decision of rank 0, as it is broadcast. */
+/* The decision of rank 0, which is broadcast to the other ranks. */
 struct decision {
     uint32_t pp, dp, chunks, threads, micros;
-    char schedule[NAME_SIZE]; /* "": unchanged */
+    char schedule[NAME_SIZE]; /* "": the schedule is unchanged */
     struct weft_error err;
 };
 
@@ -72,7 +74,7 @@ static enum weft_status run_comparison(void *arg, struct weft_error *err)
     return rank_candidates(c->settings, c->model, c->measured, c->out, err);
 }
 
-/* Runs in the background: the other ranks wait, and need heartbeats. */
+/* Runs in the background, because the other ranks wait and need heartbeats of rank 0. */
 static void decide(struct wf_train_settings *s, const struct weft_model *model,
                    struct wf_layout_measurement *m, struct weft_comm *comm,
                    struct wf_layout_choice *out, struct decision *d)
@@ -96,7 +98,7 @@ static void decide(struct wf_train_settings *s, const struct weft_model *model,
 static enum weft_status apply(struct wf_train_settings *s, const struct decision *d,
                               struct wf_layout_choice *out, struct weft_error *err)
 {
-    if (d->err.status != WEFT_OK) /* its file name is a pointer of rank 0 */
+    if (d->err.status != WEFT_OK) /* err.file is a pointer that is valid only on rank 0 */
         return WEFT_FAIL(err, d->err.status, "%s", d->err.msg);
     if (d->schedule[0] != '\0') {
         char *copy = strdup(d->schedule);
@@ -108,7 +110,7 @@ static enum weft_status apply(struct wf_train_settings *s, const struct decision
     s->parallel.pp = d->pp;
     s->parallel.dp = d->dp;
     s->parallel.chunks = d->chunks;
-    if (!s->parallel.given.threads) /* given threads may differ between ranks */
+    if (!s->parallel.given.threads) /* a given number of threads may differ between ranks */
         s->parallel.threads = d->threads;
     s->parallel.micros = d->micros;
     s->parallel.automatic = false;
@@ -117,9 +119,9 @@ static enum weft_status apply(struct wf_train_settings *s, const struct decision
 
 /* -- keys that are given -------------------------------------------------------------------- */
 
-/* A key that is "auto" is not given.  In a file that has every key, for example one written by
- * --print-config, keys with their default values are not given either: otherwise nothing would be
- * left to choose. */
+/* Finds the keys that are given.  A key with the value "auto" is not given.  In a file that
+ * sets every key, for example one written by --print-config, keys with their default values do
+ * not count as given either; otherwise nothing would be left to choose. */
 static void find_given(struct wf_train_settings *s)
 {
     const struct wf_setting_list list = wf_train_setting_list();
@@ -134,7 +136,8 @@ static void find_given(struct wf_train_settings *s)
 
     s->parallel.given.chunks = s->parallel.given.chunks && s->parallel.chunks != 0;
     s->parallel.given.threads = s->parallel.given.threads && s->parallel.threads != 0;
-    for (size_t i = 0; all && i + 1 < WEFT_LEN(given); i++) /* micros stay given */
+    /* except micros, which stays given */
+    for (size_t i = 0; all && i + 1 < WEFT_LEN(given); i++)
         if (wf_setting_is_default(wf_setting_find(list, names[i]), s))
             *given[i] = false;
 }

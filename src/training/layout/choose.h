@@ -10,12 +10,15 @@
 
 /* The reasons for a choice, for example to print them. */
 struct wf_layout_choice {
-    struct wf_auto_profile profiles[WF_AUTO_MAX_PROFILES]; /* measured, by threads */
+    /* measured, in ascending order of threads */
+    struct wf_auto_profile profiles[WF_AUTO_MAX_PROFILES];
     size_t n_profiles;
-    double seconds;                       /* spent on measuring and comparing */
+    double seconds;                       /* seconds spent on measuring and comparing */
     struct wf_auto_candidates candidates; /* owned: the chosen layout first */
-    uint32_t default_micros; /* parallel.micros before the choice; less than now if raised */
-    char *old_schedule;      /* owned: candidates may borrow it */
+    /* value of parallel.micros before the choice; less than the current value if it was
+     * raised */
+    uint32_t default_micros;
+    char *old_schedule; /* owned: candidates may borrow it */
 };
 
 /* Chooses the keys of `parallel` that are not given (pp, dp, chunks, schedule, threads), stores
@@ -32,9 +35,9 @@ enum weft_status wf_layout_choose(struct wf_train_settings *s, const struct weft
                                   struct weft_error *err);
 void wf_layout_choice_release(struct wf_layout_choice *choice); /* a zeroed struct is allowed */
 
-/* Lists the best candidate for each combination of pp, dp and threads, the chosen one first: up to
- * `max` borrowed pointers.  Other schedules of the same combination differ little.  Returns their
- * number. */
+/* Stores the best candidate for each combination of pp, dp and threads in the list, the chosen
+ * candidate first: up to `max` borrowed pointers.  Candidates with the same combination and
+ * another schedule are omitted, since they differ little.  Returns the number of pointers. */
 size_t wf_layout_choice_divisions(const struct wf_layout_choice *choice,
                                   const struct wf_auto_candidate **out, size_t max);
 

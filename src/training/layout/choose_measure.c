@@ -14,10 +14,10 @@
 
 enum { ROUNDS = 2, MAX_COPIES = 16, ENOUGH_NS = 2000000000 };
 
-/* The part of the memory that a run may use. */
+/* Fraction of the memory that a run may use. */
 #define MEMORY_SHARE 0.9
 
-/* After this time one round is enough. */
+/* Returns true if the measurement has taken so long that one round is enough. */
 static bool took_long(const struct wf_layout_measurement *m)
 {
     return wf_clock_ns() - m->begin_ns > ENOUGH_NS;
@@ -33,7 +33,8 @@ static void list_times(struct wf_auto_times *t, double **out)
     memcpy(out, all, sizeof all);
 }
 
-/* Lists all numbers of a profile: first the times of passes, then seconds per element. */
+/* Lists pointers to all numbers of a profile: first the times of passes, then the seconds per
+ * element. */
 static void list_figures(struct wf_auto_profile *v, double *out[N_FIGURES])
 {
     list_times(&v->embedding, out);
@@ -58,7 +59,8 @@ static struct wf_auto_profile mean(struct wf_auto_profile *first, size_t n, size
     return sum;
 }
 
-/* Keeps the smaller figures of two measurements: other load on the machine only adds time. */
+/* Keeps the smaller value of each figure in two measurements, because other load on the machine
+ * can only increase times. */
 static void keep_minimum(struct wf_auto_profile *v, struct wf_auto_profile *other)
 {
     double *to[N_FIGURES], *from[N_FIGURES];
@@ -100,7 +102,8 @@ static enum weft_status measure_copy(struct weft_comm *comm, void *arg, struct w
     return WEFT_OK;
 }
 
-/* Returns how many ranks measure at once: as many as the cores and the memory allow. */
+/* Returns the number of ranks that measure at the same time: as many as cores and memory
+ * allow. */
 static uint32_t n_copies(const struct wf_layout_measurement *m, uint32_t threads)
 {
     size_t max_by_memory = wf_sysmem_bytes() / 4 / (m->probe.bytes + 1);
@@ -147,7 +150,8 @@ static uint64_t host_hash(void)
     return wf_hash(0, name, strlen(name));
 }
 
-/* Combines the figures of all ranks: mean times, the smallest memory, the host with most ranks. */
+/* Combines the figures of all ranks: the mean of times, the minimum memory, and the ranks of
+ * the host that has most ranks. */
 static void combine(struct wf_layout_measurement *m, struct rank_figures *ranks, uint32_t n)
 {
     uint64_t min_bytes = ranks[0].bytes;
@@ -188,7 +192,8 @@ static enum weft_status measure_ranks(struct wf_layout_measurement *m, struct we
         size_t k = i % n_profiles;
         struct wf_auto_profile now;
         bool stop = i >= n_profiles && took_long(m);
-        WEFT_TRY(weft_comm_broadcast(comm, &stop, sizeof stop, err)); /* by rank 0's clock */
+        /* the clock of rank 0 decides */
+        WEFT_TRY(weft_comm_broadcast(comm, &stop, sizeof stop, err));
         if (stop)
             break;
         WEFT_TRY(wf_auto_measure(comm, &m->probe, threads[k], &now, err));
@@ -201,11 +206,12 @@ static enum weft_status measure_ranks(struct wf_layout_measurement *m, struct we
 /* -- threads that all ranks measure --------------------------------------------------------- */
 
 struct rank_threads {
-    uint32_t cores, given; /* given 0: the number of threads is free */
+    /* given: number of threads per rank from the settings; 0: free choice */
+    uint32_t cores, given;
 };
 
 struct thread_counts {
-    uint32_t cores; /* of the rank that has the fewest */
+    uint32_t cores; /* number of cores of the rank that has the fewest */
     uint32_t n, threads[WF_AUTO_MAX_PROFILES];
 };
 
@@ -222,8 +228,8 @@ static void list_thread_counts(const struct rank_threads *all, uint32_t n,
         (uint32_t)wf_auto_thread_counts(out->cores, 1, given ? out->cores : 0, out->threads);
 }
 
-/* Ranks may have different numbers of cores.  The list suits the rank with the fewest, so that all
- * ranks measure the same. */
+/* Ranks may have different numbers of cores.  All ranks measure the numbers of threads that
+ * suit the rank with the fewest cores. */
 static enum weft_status agree_on_threads(const struct wf_train_settings *s,
                                          struct weft_comm *comm, struct thread_counts *out,
                                          struct weft_error *err)

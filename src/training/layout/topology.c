@@ -29,7 +29,8 @@ static uint32_t n_micros(const struct wf_topology *l, uint32_t replica)
     return (uint32_t)(r.end - r.begin);
 }
 
-/* The first replicas run the remaining micro-batches, so there are at most two different numbers. */
+/* Returns the index of the schedule of a replica.  If the micro-batches do not divide evenly,
+ * the first replicas run one more, so there are at most two different numbers and schedules. */
 static unsigned schedule_index(const struct wf_topology *l, uint32_t replica)
 {
     return l->schedules[1] != NULL && n_micros(l, replica) != n_micros(l, 0);
@@ -127,7 +128,8 @@ static enum weft_status make_stages(struct wf_topology *l, const struct wf_train
     struct weft_items items = {0};
     l->n_stages = weft_schedule_placement(l->schedules[0])->n_stages;
     WEFT_TRY(weft_items_init_model(&items, &l->model, (uint32_t)l->max_rows, l->seq, err));
-    /* The head computes its gradients in the forward pass, so its cost is all forward. */
+    /* The head computes its gradients in the forward pass, so its whole cost counts as
+     * forward. */
     struct weft_item *head = &items.at[items.n - 1];
     head->f += head->i + head->w;
     head->i = head->w = 0;
@@ -252,7 +254,7 @@ static enum weft_status list_members(const struct wf_topology *l, struct wf_topo
     return WEFT_OK;
 }
 
-/* Returns the offset of a segment in the vector of a group. */
+/* Returns the offset, in elements, of a segment in the vector of a group. */
 static size_t segment_begin(const struct wf_topology_group *g, size_t segment)
 {
     for (size_t i = 0; i < g->n_tensors; i++) {
@@ -358,7 +360,7 @@ static enum weft_status build(struct wf_topology *l, const struct wf_train_setti
     WEFT_TRY(make_schedules(l, s, NULL, err));
     WEFT_TRY(make_stages(l, s, err));
 
-    /* A search needs the cost of the stages. */
+    /* A search for a schedule needs the cost of the stages. */
     if (wf_schedule_searches(s->parallel.schedule)) {
         struct weft_cost cost = wf_topology_cost(l);
         WEFT_TRY(make_schedules(l, s, &cost, err));

@@ -21,45 +21,48 @@
 
 /* One tensor of a group. */
 struct wf_topology_tensor {
-    size_t param; /* in model order */
-    size_t at, n; /* elements of the group's vector */
+    size_t param; /* index of the parameter in model order */
+    size_t at, n; /* first element and number of elements in the vector of the group */
 };
 
 struct wf_topology_group {
     bool tied;
-    uint32_t stage;    /* 0 for a tied weight */
+    uint32_t stage;    /* stage of the parameters; 0 for a tied weight */
     uint32_t *members; /* owned: ranks of the run, ascending */
     uint32_t n_members;
     struct wf_topology_tensor *tensors; /* owned: in memory order */
     size_t n_tensors;
-    size_t first; /* offset of the vector in the stage's parameters, in elements */
-    size_t *cuts; /* owned: (n_members + 1), elements of the vector */
-    size_t n;     /* elements of the vector, with padding */
+    size_t first; /* first element of the vector in the parameters of the stage */
+    /* owned: (n_members + 1), member i updates elements cuts[i] .. cuts[i + 1] - 1 */
+    size_t *cuts;
+    size_t n; /* number of elements of the vector, including padding */
 };
 
 struct wf_topology {
     struct weft_model model;
     uint32_t seq, batch, micros;
     uint32_t pp, dp, n_ranks, n_stages;
-    struct weft_schedule
-        *schedules[2]; /* owned: for the maximum and the minimum micro-batches per replica */
-    struct weft_traffic *traffic[2]; /* owned: of both; NULL without residual blocks */
+    /* owned: for the maximum and for the minimum number of micro-batches per replica */
+    struct weft_schedule *schedules[2];
+    struct weft_traffic *traffic[2]; /* owned: one per schedule; NULL without residual blocks */
     struct weft_partition partition;
-    struct weft_stage_sums sums;      /* cost and memory of stages, from the model's items */
-    struct wf_param_list params;      /* of the model, in model order */
-    size_t *first_segment;            /* owned: (params + 1), segments of the norm */
-    size_t max_rows;                  /* sequences of the largest micro-batch */
+    struct weft_stage_sums sums; /* cost and memory of stages, from the model's items */
+    struct wf_param_list params; /* parameters of the model, in model order */
+    /* owned: (params.n + 1), first segment of the norm for each parameter */
+    size_t *first_segment;
+    size_t max_rows;                  /* number of sequences in the largest micro-batch */
     struct wf_topology_group *groups; /* owned */
     size_t n_groups;
 };
 
-/* Builds the topology; wf_topology_release() frees it.  Returns WEFT_USAGE if the settings do not fit
- * the model or each other.  Local. */
+/* Builds the topology.  The caller releases *l with wf_topology_release().  Returns WEFT_USAGE
+ * if the settings do not fit the model or contradict each other.  Local. */
 enum weft_status wf_topology_init(struct wf_topology *l, const struct wf_train_settings *s,
                                   const struct weft_model *model, struct weft_error *err);
 void wf_topology_release(struct wf_topology *l); /* a zeroed struct is allowed */
 
-/* Returns WEFT_USAGE if the number of started ranks is wrong.  Local. */
+/* Returns WEFT_USAGE if the number of started ranks differs from that of the topology.
+ * Local. */
 enum weft_status wf_topology_check_ranks(const struct wf_topology *l, uint32_t started,
                                          struct weft_error *err);
 
@@ -75,16 +78,18 @@ void wf_topology_items(const struct wf_topology *l, uint32_t stage, uint32_t *it
 /* Returns whether a rank executes a stage. */
 bool wf_topology_runs_stage(const struct wf_topology *l, uint32_t rank, uint32_t stage);
 
-/* Returns the index of a rank among the members of a group; n_members if it is not a member. */
+/* Returns the index of a rank among the members of a group, or n_members if the rank is not a
+ * member. */
 uint32_t wf_topology_member(const struct wf_topology_group *g, uint32_t rank);
 
-/* Returns the elements of a tensor that a member updates. */
+/* Returns the range of elements of a tensor that a member updates. */
 struct wf_range wf_topology_shard(const struct wf_topology_group *g, uint32_t member,
                                   size_t tensor);
 
-/* Estimates the memory of a rank from the items of the model, as `weft plan` does: the state of its
- * stages with its shards of the moments, activations in flight, outputs and residual blocks that are
- * being sent and, if the transport copies, receive buffers. */
+/* Estimates the memory of a rank from the items of the model, as `weft plan` does.  Counts the
+ * state of its stages (including only its own shards of the moments), activations in flight,
+ * outputs and residual blocks that are being sent and, if the transport copies, receive
+ * buffers. */
 enum weft_status wf_topology_rank_bytes(const struct wf_topology *l, uint32_t rank, bool copies,
                                         size_t *out, struct weft_error *err);
 
@@ -92,20 +97,22 @@ enum weft_status wf_topology_rank_bytes(const struct wf_topology *l, uint32_t ra
 enum weft_status wf_topology_total_bytes(const struct wf_topology *l, bool copies, size_t *out,
                                          struct weft_error *err);
 
-/* Counts what the pipeline of the first replica sends in one step with a cache of residual blocks.
- * The caller releases *out. */
+/* Counts the bytes that the pipeline of the first replica sends in one step with a cache of
+ * residual blocks.  The caller releases *out. */
 enum weft_status wf_topology_count_traffic(const struct wf_topology *l,
                                            enum weft_block_cache cache,
                                            struct weft_traffic_step *out,
                                            struct weft_error *err);
 
-/* Returns the padded size of a tensor of n elements in the memory of a stage. */
+/* Returns the number of elements, including padding, that a tensor of n elements occupies in
+ * the memory of a stage. */
 static inline size_t wf_topology_padded(size_t n)
 {
     return (n + 15) / 16 * 16;
 }
 
-/* Returns the cost of stages as they are executed: the head's backward runs in its forward pass. */
+/* Returns the cost of stages as they are executed: the backward pass of the head runs in its
+ * forward pass. */
 struct weft_cost wf_topology_cost(const struct wf_topology *l);
 
 #endif

@@ -1,4 +1,4 @@
-/* Counts the memory of each rank, and the bytes that ranks exchange. */
+/* Counts the bytes of memory of each rank, and the bytes that ranks exchange. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -6,7 +6,8 @@
 #include "training/layout/topology.h"
 #include "weft/exec.h"
 
-/* Returns 2 for a tied weight whose two uses are on this rank, otherwise 1. */
+/* Returns the number of copies on this rank: 2 for a tied weight that is used twice on the
+ * rank, otherwise 1. */
 static size_t n_copies(const struct wf_topology *l, const struct wf_topology_group *g,
                        uint32_t rank)
 {
@@ -15,7 +16,8 @@ static size_t n_copies(const struct wf_topology *l, const struct wf_topology_gro
     return g->tied && both ? 2 : 1;
 }
 
-/* Returns the reduction buffers of a rank.  *minus are the moments that other members store. */
+/* Returns the bytes of the reduction buffers of a rank.  Sets *minus to the bytes of the
+ * moments that other members store. */
 static size_t group_bytes(const struct wf_topology *l, uint32_t rank, bool copies,
                           size_t *minus)
 {
@@ -34,9 +36,9 @@ static size_t group_bytes(const struct wf_topology *l, uint32_t rank, bool copie
     return bytes;
 }
 
-/* Returns the bytes of residual blocks of one stage: the blocks that it finishes with their
- * gradients, per output; gradients of forwarded blocks; and, if the transport copies, received blocks
- * per input. */
+/* Returns the bytes of residual blocks of one stage: the blocks that the stage completes and
+ * their gradients, for each output; gradients of forwarded blocks; and, if the transport
+ * copies, received blocks for each input. */
 static size_t block_bytes(const struct wf_topology *l, const struct weft_program *p,
                           const struct weft_traffic *traffic, uint32_t stage, bool copies)
 {

@@ -16,7 +16,7 @@
 enum { RUN_NAME = 24, CAUSE = 300 };
 
 struct wf_checkpointer {
-    struct weft_comm *comm; /* borrowed; NULL: the only rank */
+    struct weft_comm *comm; /* borrowed; NULL: this rank is the only one */
     uint32_t rank, n_ranks;
     char *root; /* owned */
     char run[RUN_NAME];
@@ -24,20 +24,20 @@ struct wf_checkpointer {
     size_t keep;
     bool background;
 
-    /* The checkpoint in progress; the flags are the same on all ranks. */
+    /* The checkpoint in progress.  Both flags have the same value on all ranks. */
     bool due, in_progress;
     uint64_t step;
     int64_t begin_ns;
-    struct wf_checkpoint_file file; /* of this rank */
+    struct wf_checkpoint_file file; /* the file of this rank */
 
-    /* On rank 0. */
+    /* The members below are used on rank 0 only. */
     char *config, *model; /* owned */
     uint32_t *states;     /* owned: (n_ranks) */
-    char **blobs;         /* owned: (n_ranks), each owned */
+    char **blobs;         /* owned: (n_ranks), each pointer owned */
     size_t *blob_bytes;   /* owned: (n_ranks) */
     struct wf_background committer;
-    /* These belong to the committer while it runs. */
-    uint64_t committed; /* the step of the newest checkpoint of this run */
+    /* While the committer runs, only its thread may access the members below. */
+    uint64_t committed; /* step of the newest checkpoint of this run */
     struct wf_checkpoint_result result;
 };
 
@@ -200,8 +200,8 @@ static enum weft_status gather_blobs(struct wf_checkpointer *c, struct weft_erro
     return WEFT_OK;
 }
 
-/* Gathers what all ranks have written and starts the commit.  Without `background` it returns
- * once the commit is done. */
+/* Gathers the descriptions of the files of all ranks and starts the commit.  If `background` is
+ * false, returns once the commit is done. */
 static enum weft_status collect(struct wf_checkpointer *c, bool background,
                                 struct weft_error *err)
 {
@@ -228,7 +228,7 @@ static void discard(struct wf_checkpointer *c)
 
 /* -- progress ------------------------------------------------------------------------------- */
 
-/* Sends the causes of write failures to rank 0, which keeps the first one. */
+/* Sends the causes of write failures to rank 0, which keeps the first cause. */
 static enum weft_status gather_failures(struct wf_checkpointer *c, bool *failed,
                                         struct weft_error *err)
 {
@@ -256,7 +256,8 @@ static enum weft_status gather_failures(struct wf_checkpointer *c, bool *failed,
     return st;
 }
 
-/* Waits for all files, then commits the checkpoint, or discards it if a rank failed. */
+/* Waits for the files of all ranks, then commits the checkpoint, or discards it if a rank
+ * failed. */
 static enum weft_status finish(struct wf_checkpointer *c, struct weft_error *err)
 {
     bool failed;
@@ -276,8 +277,8 @@ static void begin(struct wf_checkpointer *c, uint64_t step)
     wf_checkpoint_file_begin(&c->file, c->root, step, c->run, c->rank);
 }
 
-/* Returns the state that the ranks have in common: BUSY while they differ or rank 0 commits, and
- * FAILED as soon as all are done and one has failed. */
+/* Returns the common state of all ranks: BUSY while the states differ or rank 0 commits, and
+ * FAILED once all ranks are done and at least one has failed. */
 static uint32_t common_state(const struct wf_checkpointer *c)
 {
     uint32_t count[WF_N_FILE_STATES] = {0};
@@ -302,7 +303,7 @@ static enum weft_status advance(struct wf_checkpointer *c, struct weft_error *er
     WEFT_TRY(broadcast(c, &state, sizeof state, err));
 
     switch ((enum wf_file_state)state) {
-    case WF_FILE_STATE_IDLE: /* committed */
+    case WF_FILE_STATE_IDLE: /* the checkpoint is committed */
         c->in_progress = false;
         return WEFT_OK;
     case WF_FILE_STATE_WRITTEN:
@@ -333,7 +334,7 @@ enum weft_status wf_checkpointer_after_step(struct wf_checkpointer *c, uint64_t 
     return c->background ? WEFT_OK : finish(c, err);
 }
 
-/* Returns from rank 0 whether a checkpoint of this step exists, and why not. */
+/* Broadcasts from rank 0 whether a checkpoint of this step exists and, if not, the reason. */
 static enum weft_status broadcast_outcome(struct wf_checkpointer *c, uint64_t step,
                                           bool *exists, char cause[CAUSE],
                                           struct weft_error *err)
@@ -360,7 +361,8 @@ enum weft_status wf_checkpointer_save(struct wf_checkpointer *c, uint64_t step,
     if (c == NULL)
         return WEFT_OK;
 
-    /* Finish the checkpoint in progress first: it may be of this step. */
+    /* Finish the checkpoint in progress first, because it may already be the one of this
+     * step. */
     WEFT_TRY(wf_background_wait(&c->committer, c->comm, err));
     if (wf_checkpoint_file_state(&c->file) != WF_FILE_STATE_IDLE)
         WEFT_TRY(finish(c, err));
@@ -374,7 +376,7 @@ enum weft_status wf_checkpointer_save(struct wf_checkpointer *c, uint64_t step,
     WEFT_TRY(broadcast_outcome(c, step, &exists, cause, err));
     if (exists)
         return WEFT_OK;
-    c->result.error[0] = '\0'; /* returned, so not reported again */
+    c->result.error[0] = '\0'; /* the error is returned, so it must not be reported again */
     return WEFT_FAIL(err, WEFT_IO, "no checkpoint of step %" PRIu64 ": %s", step, cause);
 }
 

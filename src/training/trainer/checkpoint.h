@@ -28,7 +28,7 @@ struct wf_checkpointer;
 
 /* A rank's shard of one parameter: elements begin .. begin + n - 1. */
 struct wf_checkpoint_tensor {
-    const char *name; /* borrowed, like all pointers, while the checkpointer lives */
+    const char *name; /* all pointers are borrowed while the checkpointer exists */
     uint32_t n_dims;
     uint64_t shape[2];
     uint64_t begin, n;
@@ -36,21 +36,21 @@ struct wf_checkpoint_tensor {
 };
 
 struct wf_checkpointer_setup {
-    struct weft_comm *comm; /* borrowed; NULL: the only rank */
+    struct weft_comm *comm; /* borrowed; NULL: this rank is the only one */
     const char *root;       /* the directory of all checkpoints; its parent exists */
     const char *config;     /* on rank 0: the settings of the run */
     const char *model;      /* on rank 0: the model's config.json */
     const struct wf_checkpoint_tensor *tensors; /* copied */
     size_t n_tensors;                           /* 0: this rank has no shard */
-    uint32_t every;                             /* steps */
-    size_t keep;                                /* newest checkpoints that are kept */
-    bool background; /* take a snapshot and continue with the next step */
+    uint32_t every;                             /* number of steps between checkpoints */
+    size_t keep;                                /* number of newest checkpoints to keep */
+    bool background; /* write from a snapshot while the next steps run */
 };
 
-/* Outcome of a checkpoint, for the user; zeroed if there is none. */
+/* Outcome of a checkpoint, for the user.  All members are zero if there is no outcome. */
 struct wf_checkpoint_result {
-    uint64_t saved;  /* the step of a checkpoint that is on the disk and was verified */
-    double seconds;  /* from its start to its commit */
+    uint64_t saved;  /* step of a checkpoint that is on the disk and was verified */
+    double seconds;  /* seconds from the start of the checkpoint to its commit */
     char error[300]; /* why a checkpoint could not be written */
 };
 
@@ -58,20 +58,23 @@ struct wf_checkpoint_result {
  * it with wf_checkpointer_free().  Collective. */
 enum weft_status wf_checkpointer_new(const struct wf_checkpointer_setup *setup,
                                      struct wf_checkpointer **out, struct weft_error *err);
-void wf_checkpointer_free(struct wf_checkpointer *c); /* NULL is allowed; waits for threads */
+/* waits for the threads; NULL is allowed */
+void wf_checkpointer_free(struct wf_checkpointer *c);
 
-/* Advances the checkpoint in progress, and starts one if it is due after this step.  A write
- * failure is not an error: wf_checkpointer_poll() reports it.  NULL is allowed.  Collective. */
+/* Advances the checkpoint in progress, or starts a checkpoint if one is due after this step.  A
+ * write failure is not an error: wf_checkpointer_poll() reports it.  NULL is allowed.
+ * Collective. */
 enum weft_status wf_checkpointer_after_step(struct wf_checkpointer *c, uint64_t step,
                                             struct weft_error *err);
 
-/* Writes a checkpoint of this step, unless there is one, and returns once it is on the disk.
- * Returns WEFT_IO on all ranks if it cannot be written; the run can continue.  NULL is allowed.
- * Collective. */
+/* Writes a checkpoint of this step, unless one exists, and returns once the checkpoint is on
+ * the disk.  Returns WEFT_IO on all ranks if the checkpoint cannot be written; the run can
+ * continue.  NULL is allowed.  Collective. */
 enum weft_status wf_checkpointer_save(struct wf_checkpointer *c, uint64_t step,
                                       struct weft_error *err);
 
-/* Returns the outcome since the last call, on rank 0.  NULL is allowed.  Local. */
+/* Returns the outcome of the checkpoint that ended since the last call, on rank 0.  NULL is
+ * allowed.  Local. */
 struct wf_checkpoint_result wf_checkpointer_poll(struct wf_checkpointer *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* Writes the file of one rank from a snapshot or from the live values. */
+/* Writes the checkpoint file of one rank, from a snapshot or from the live values. */
 #include "training/trainer/checkpoint_file.h"
 
 #include <stdlib.h>
@@ -28,7 +28,8 @@ enum weft_status wf_checkpoint_file_init(struct wf_checkpoint_file *f,
                          "no memory for a snapshot of %zu bytes; set checkpoint.async to "
                          "false to write without one",
                          bytes);
-    memset(f->snapshot, 0, bytes); /* allocates the pages now, not at the first checkpoint */
+    /* makes the system allocate the pages now, not at the first checkpoint */
+    memset(f->snapshot, 0, bytes);
     return WEFT_OK;
 }
 

@@ -14,7 +14,7 @@ enum wf_file_state {
     WF_N_FILE_STATES
 };
 
-/* Zeroed: idle. */
+/* A zeroed struct is in the idle state. */
 struct wf_checkpoint_file {
     struct wf_checkpoint_tensor *tensors; /* owned */
     size_t n_tensors;
@@ -26,21 +26,22 @@ struct wf_checkpoint_file {
     struct wf_background work; /* work.err has the cause of a failure */
 };
 
-/* Copies the list of tensors, and allocates the snapshot if `background`.  Local. */
+/* Copies the list of tensors and, if `background` is true, allocates the snapshot.  Local. */
 enum weft_status wf_checkpoint_file_init(struct wf_checkpoint_file *f,
                                          const struct wf_checkpoint_tensor *tensors, size_t n,
                                          bool background, struct weft_error *err);
 void wf_checkpoint_file_release(struct wf_checkpoint_file *f); /* waits for the thread */
 
-/* Takes the snapshot and starts to write.  A failure becomes the state of the file.  Local. */
+/* Takes the snapshot and starts to write the file.  A failure is reported by
+ * wf_checkpoint_file_state().  Local. */
 void wf_checkpoint_file_begin(struct wf_checkpoint_file *f, const char *root, uint64_t step,
                               const char *run, uint32_t rank);
 
-/* Returns the state.  A rank without shards has nothing to write: its file counts as written once
- * it is begun.  Local. */
+/* Returns the state of the file.  A rank without shards has nothing to write: its file counts
+ * as written after wf_checkpoint_file_begin().  Local. */
 enum wf_file_state wf_checkpoint_file_state(const struct wf_checkpoint_file *f);
 
-/* Waits for the thread and frees writer and blob: the file is idle again.  Local. */
+/* Waits for the thread, frees writer and blob, and sets the file to the idle state.  Local. */
 void wf_checkpoint_file_reset(struct wf_checkpoint_file *f);
 
 #endif

@@ -18,24 +18,25 @@
 
 struct wf_evaluate_data {
     const struct wf_shards *shards; /* borrowed */
-    uint32_t rows;                  /* windows per batch: one of the stage's row counts */
-    uint32_t seq, vocab;            /* of the stage */
-    uint64_t batches;               /* maximum number of batches; 0: all */
+    /* windows per batch; must be one of the row counts of the stage */
+    uint32_t rows;
+    uint32_t seq, vocab; /* sequence length and vocabulary size of the stage */
+    uint64_t batches;    /* maximum number of batches; 0: no maximum */
 };
 
 struct wf_evaluation {
-    uint64_t tokens; /* predicted */
-    double loss;     /* mean, in nats */
+    uint64_t tokens; /* number of predicted tokens */
+    double loss;     /* mean loss per token, in nats */
 };
 
-/* Computes the mean loss of a packed stage that is a whole model and has no micro in progress; uses
- * slot 0.  Returns WEFT_DATA if there are fewer than two tokens, and WEFT_NUMERIC if the loss is
- * not finite.  Local. */
+/* Computes the mean loss of a packed stage that contains a whole model and has no micro in
+ * progress.  Uses slot 0 of the stage.  Returns WEFT_DATA if there are fewer than two tokens,
+ * and WEFT_NUMERIC if the loss is not finite.  Local. */
 enum weft_status wf_evaluate(struct wf_tstage *stage, const struct wf_evaluate_data *data,
                              struct wf_evaluation *out, struct weft_error *err);
 
-/* Returns the mean number of bytes of text per token according to the meta.json beside the shards,
- * or 0 if it is unknown.  Local. */
+/* Returns the mean bytes of text per token from the meta.json file in the directory of the
+ * shards, or 0 if this number is unknown.  Local. */
 double wf_evaluate_token_bytes(const struct wf_shards *shards);
 
 #endif

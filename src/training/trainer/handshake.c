@@ -1,5 +1,5 @@
-/* Compares hashes of program, settings, schedule and data on rank 0, and names the first
- * difference. */
+/* Compares hashes of the program, the settings, the schedule and the data of all ranks on rank
+ * 0, and names the first difference. */
 #include "training/trainer/handshake.h"
 
 #include <inttypes.h>
@@ -44,7 +44,8 @@ static uint64_t hash_file(const char *path, uint64_t h)
     return h;
 }
 
-/* Builds of one version may round differently, and so may instruction sets. */
+/* Hashes the build and the instruction set, because builds of the same version may round
+ * differently, and so may instruction sets. */
 static uint64_t hash_build(void)
 {
     const char *isa = wf_isa_name(wf_isa());
@@ -62,7 +63,8 @@ static uint64_t hash_schedule(const struct wf_topology *l)
             h = wf_hash(h, &row.len, sizeof row.len);
             h = wf_hash(h, row.at, row.len * sizeof *row.at);
         }
-    for (uint32_t i = 0; i < l->n_stages; i++) { /* by field, since the struct has padding */
+    /* hash each field separately, since the struct has padding */
+    for (uint32_t i = 0; i < l->n_stages; i++) {
         const struct weft_stage_range *r = &l->partition.at[i];
         const uint32_t fields[] = {r->first_layer, r->end_layer, r->embedding, r->head};
         h = wf_hash(h, fields, sizeof fields);
@@ -78,7 +80,7 @@ static uint64_t hash_data(const struct wf_trainer *t)
     return wf_hash(0, both, sizeof both);
 }
 
-/* Returns whether a setting may differ between ranks. */
+/* Returns true if the setting on this line may differ between ranks. */
 static bool is_per_rank(const char *line)
 {
     return strncmp(line, "  threads:", 10) == 0;
@@ -142,7 +144,7 @@ static void name_difference(const char *text, const char *other, uint32_t rank, 
 }
 
 struct difference {
-    uint32_t subject; /* N_SUBJECTS: none */
+    uint32_t subject; /* index of what differs; N_SUBJECTS: nothing differs */
     uint32_t rank;
     char what[400];
 };
@@ -160,7 +162,7 @@ static void find_difference(const struct fingerprint *fingerprints, uint32_t n,
             }
 }
 
-/* Sends the settings of rank d->rank to rank 0, which finds the key that differs. */
+/* Sends the settings of rank d->rank to rank 0, which finds the differing key. */
 static enum weft_status exchange_settings(struct weft_comm *comm, const char *text,
                                           size_t other_bytes, struct difference *d,
                                           struct weft_error *err)
@@ -204,7 +206,7 @@ static enum weft_status compare(struct weft_comm *comm, const char *text,
                      d.rank, subjects[d.subject], d.what);
 }
 
-/* `own` has the hashes of schedule and data, or zeros. */
+/* `own` contains the hashes of schedule and data, or zeros if they are not compared. */
 static enum weft_status handshake(struct weft_comm *comm, const struct wf_train_settings *s,
                                   struct fingerprint own, struct weft_error *err)
 {

@@ -1,4 +1,4 @@
-/* Comparison of texts line by line. */
+/* Compares texts line by line. */
 #ifndef TRAINING_TRAINER_LINES_H
 #define TRAINING_TRAINER_LINES_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Returns the length of the first line, without its end. */
+/* Returns the length of the first line, without its newline. */
 static inline size_t wf_line_length(const char *text)
 {
     return strcspn(text, "\n");
@@ -19,8 +19,8 @@ static inline const char *wf_line_next(const char *text)
     return *text == '\n' ? text + 1 : text;
 }
 
-/* Advances both texts to the next line in which they differ.  Returns false if one of them ends
- * before. */
+/* Advances both texts to the next line in which they differ.  Returns false if a text ends
+ * before a difference is found. */
 static inline bool wf_lines_find_difference(const char **a, const char **b)
 {
     for (; **a != '\0' && **b != '\0'; *a = wf_line_next(*a), *b = wf_line_next(*b)) {

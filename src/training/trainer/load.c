@@ -1,4 +1,4 @@
-/* Checks stored weights against the model that they describe, and reads them. */
+/* Compares stored weights with the model that their description defines, and reads them. */
 #include "training/trainer/load.h"
 
 #include <stdatomic.h>
@@ -92,7 +92,7 @@ enum weft_status wf_load_infer(const struct wf_weights *w, struct wf_infer *m,
 struct weight_reading {
     struct wf_ckpt *store;
     const struct wf_load_range *ranges;
-    struct weft_error err; /* of the first failure */
+    struct weft_error err; /* the error of the first failure */
     atomic_flag failed;
     atomic_bool stop;
 };

@@ -10,31 +10,34 @@
 #include "training/ckpt/weights_hash.h"
 #include "training/settings/settings.h"
 
-/* Returns the shape of the model that a run with these settings trains: that of model.dir, or the
- * one that the settings describe.  Local. */
+/* Stores the shape of the model that a run with these settings trains: the shape of the model
+ * in model.dir, or the shape that the settings describe.  Local. */
 enum weft_status wf_load_run_model(const struct wf_train_settings *s, struct weft_model *out,
                                    struct weft_error *err);
 
-/* Opens weights at any path that training/ckpt/weights.h accepts, and checks them against the model
- * that they describe: all names, no others, and the same number of elements.  A damaged
- * description therefore cannot cause large allocations.  The caller frees *out with
+/* Opens weights at any path that training/ckpt/weights.h accepts, and checks that they have
+ * exactly the tensor names and numbers of elements of the model in their description.  A
+ * damaged description therefore cannot cause large allocations.  The caller frees *out with
  * wf_weights_free().  Local. */
 enum weft_status wf_load_open(const char *path, struct wf_weights **out,
                               struct weft_error *err);
 
-/* Computes a hash of all weights in model order: training/ckpt/weights_hash.h.  Local. */
+/* Computes a hash of all weights in model order, as training/ckpt/weights_hash.h defines it.
+ * Local. */
 enum weft_status wf_load_hash(const struct wf_weights *w, char out[WF_HASH_HEX_SIZE],
                               struct weft_error *err);
 
-/* Finds the tokenizer of a model, for weft_tokenizer_open(): in the directory of its weights,
- * for a checkpoint also in the directory of its run, or at the path in the settings of that
- * run.  *out is NULL if there is none; the caller frees it.  Local. */
+/* Finds the path of the tokenizer of a model, for weft_tokenizer_open(): in the directory of
+ * the weights; for a checkpoint, also in the directory of its run, or at the path in the
+ * settings of that run.  Sets *out to NULL if there is no tokenizer; the caller frees *out.
+ * Local. */
 enum weft_status wf_load_find_tokenizer(const struct wf_weights *w, char **out,
                                         struct weft_error *err);
 
-/* Finds the tokenizer of a run: data.tokenizer, or the one in the directory of data.train, or the
- * one of model.dir.  The last two are ignored if their vocabulary exceeds `vocab`, that of the
- * model.  *out is NULL if there is none; the caller frees it.  Local. */
+/* Finds the path of the tokenizer of a run: data.tokenizer, or the tokenizer in the directory
+ * of data.train, or the tokenizer in model.dir.  The last two are ignored if their vocabulary
+ * is larger than `vocab`, the vocabulary size of the model.  Sets *out to NULL if there is no
+ * tokenizer; the caller frees *out.  Local. */
 enum weft_status wf_load_find_run_tokenizer(const struct wf_train_settings *s, uint32_t vocab,
                                             char **out, struct weft_error *err);
 
@@ -46,7 +49,7 @@ struct wf_load_range {
     float *out; /* (n), provided by the caller */
 };
 
-/* Reads ranges with all threads of a pool and verifies their hashes.  Local. */
+/* Reads ranges with all threads of a pool and verifies the hashes of the data.  Local. */
 enum weft_status wf_load_ranges(struct wf_ckpt *store, const struct wf_load_range *ranges,
                                 size_t n, struct wf_pool *pool, struct weft_error *err);
 
@@ -54,11 +57,12 @@ enum weft_status wf_load_ranges(struct wf_ckpt *store, const struct wf_load_rang
 enum weft_status wf_load_param(const struct wf_weights *w, const struct wf_param_desc *d,
                                float *out, struct weft_error *err);
 
-/* Reads and packs all weights of a stage that is a whole model, from wf_load_open().  Local. */
+/* Reads and packs all weights of a stage that contains a whole model.  `w` is from
+ * wf_load_open().  Local. */
 enum weft_status wf_load_stage(const struct wf_weights *w, struct wf_tstage *stage,
                                struct weft_error *err);
 
-/* Reads all weights of a model for inference, from wf_load_open().  Local. */
+/* Reads all weights of a model for inference.  `w` is from wf_load_open().  Local. */
 enum weft_status wf_load_infer(const struct wf_weights *w, struct wf_infer *m,
                                struct weft_error *err);
 

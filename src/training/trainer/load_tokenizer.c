@@ -16,7 +16,7 @@ static enum weft_status no_path(struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a tokenizer");
 }
 
-/* Sets *out to DIR/NAME if that exists. */
+/* Sets *out to DIR/NAME if that path exists. */
 static enum weft_status find_in(const char *dir, const char *name, char **out,
                                 struct weft_error *err)
 {
@@ -31,8 +31,8 @@ static enum weft_status find_in(const char *dir, const char *name, char **out,
     return WEFT_OK;
 }
 
-/* Sets *out to the path of a tokenizer whose vocabulary fits the model; another tokenizer beside
- * the data is ignored.  Owns `path` from now on, which may be NULL. */
+/* Sets *out to `path` if the vocabulary of that tokenizer fits the model, and otherwise frees
+ * `path`.  Takes ownership of `path`, which may be NULL. */
 static enum weft_status take_fitting(char *path, uint32_t vocab, char **out,
                                      struct weft_error *err)
 {
@@ -47,7 +47,8 @@ static enum weft_status take_fitting(char *path, uint32_t vocab, char **out,
     return st;
 }
 
-/* Unreadable data is ignored here and reported when it is opened for training. */
+/* Finds the tokenizer in the directory of the data.  Unreadable data is ignored here; it is
+ * reported when the data is opened for training. */
 static enum weft_status find_beside_data(const char *data, uint32_t vocab, char **out,
                                          struct weft_error *err)
 {
@@ -59,7 +60,8 @@ static enum weft_status find_beside_data(const char *data, uint32_t vocab, char 
     return take_fitting(path, vocab, out, err);
 }
 
-/* The tokenizer of a supported model may be unsupported; that is not an error. */
+/* Finds the tokenizer in the directory of the model.  A supported model may have an unsupported
+ * tokenizer, which is not an error. */
 static enum weft_status find_in_model(const char *dir, uint32_t vocab, char **out,
                                       struct weft_error *err)
 {
@@ -87,7 +89,8 @@ enum weft_status wf_load_find_run_tokenizer(const struct wf_train_settings *s, u
     return WEFT_OK;
 }
 
-/* The settings may be old, so a path in them may no longer exist. */
+/* Finds the tokenizer by a path in the settings.  The settings may be old, so the path may no
+ * longer exist. */
 static enum weft_status find_by_settings(const char *text, uint32_t vocab, char **out,
                                          struct weft_error *err)
 {
@@ -105,7 +108,7 @@ static enum weft_status find_by_settings(const char *text, uint32_t vocab, char 
     return st;
 }
 
-/* Returns whether a path leads to RUN/checkpoints/step-N, also through links. */
+/* Sets *out to true if the path, after following links, is RUN/checkpoints/step-N. */
 static enum weft_status is_in_run(const char *path, bool *out, struct weft_error *err)
 {
     struct stat parent, named;

@@ -1,4 +1,5 @@
-/* The messages between trainers: all use one channel and differ in their kind. */
+/* Messages between trainers.  All messages use the same channel; the kind distinguishes
+ * them. */
 #ifndef TRAINING_TRAINER_MESSAGES_H
 #define TRAINING_TRAINER_MESSAGES_H
 

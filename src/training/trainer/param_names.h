@@ -1,4 +1,4 @@
-/* A model's parameters as the lists that training/ckpt expects. */
+/* Converts the parameters of a model into the lists that training/ckpt expects. */
 #ifndef TRAINING_TRAINER_PARAM_NAMES_H
 #define TRAINING_TRAINER_PARAM_NAMES_H
 
@@ -6,11 +6,13 @@
 #include "training/ckpt/hf.h"
 #include "weft/status.h"
 
-/* Returns the names of all parameters, in order.  The caller frees the array with free(); the
- * names belong to `params`.  Returns NULL and WEFT_NOMEM in err if there is no memory.  Local. */
+/* Returns the names of all parameters, in order.  The caller frees the array; the names are
+ * borrowed from `params`.  Returns NULL and sets err to WEFT_NOMEM if there is no memory.
+ * Local. */
 const char **wf_param_names(const struct wf_param_list *params, struct weft_error *err);
 
-/* Returns names and shapes of all parameters, under the same conditions.  Local. */
+/* Returns the names and shapes of all parameters, with the same ownership and errors as
+ * wf_param_names().  Local. */
 struct wf_hf_tensor *wf_param_hf_tensors(const struct wf_param_list *params,
                                          struct weft_error *err);
 

@@ -1,5 +1,5 @@
-/* Codes for weft_comm_publish(): the work of a rank between the actions of its schedule.  Lower
- * codes are positions of actions. */
+/* Codes for weft_comm_publish() that name the work of a rank between the actions of its
+ * schedule.  Values below these codes are positions of actions in the schedule. */
 #ifndef TRAINING_TRAINER_PHASES_H
 #define TRAINING_TRAINER_PHASES_H
 

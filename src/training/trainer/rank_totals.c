@@ -1,11 +1,12 @@
-/* Adds up the resources of ranks host by host. */
+/* Adds up the resources of ranks, host by host. */
 #include "training/trainer/rank_totals.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* The peak of a rank assumes a core per thread, so that other load does not affect it.  If a host
- * has fewer cores than its ranks have threads, their peaks are scaled down. */
+/* The peak of each rank is measured as if every thread had its own core, so that other load
+ * does not affect it.  If a host has fewer cores than its ranks have threads, the peaks of
+ * these ranks are scaled down. */
 static double peak_of_host(const struct wf_rank_resources *ranks, uint32_t n, const char *host)
 {
     struct wf_cores cores = {{0}};

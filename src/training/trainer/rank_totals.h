@@ -8,18 +8,19 @@
 #include "base/cores.h"
 #include "training/trainer/trainer.h"
 
-/* Of one rank. */
+/* The resources of one rank. */
 struct wf_rank_resources {
-    double peak; /* flop/s of its threads with a core each: compute/kern/peak.h */
+    /* flop/s of the threads of the rank if each has its own core: compute/kern/peak.h */
+    double peak;
     uint32_t threads;
-    struct wf_cores cores; /* that the rank may use */
+    struct wf_cores cores; /* cores that the rank may use */
     struct wf_rank_bytes bytes;
     char host[64];
 };
 
 struct wf_rank_totals {
-    double peak;                  /* flop/s, limited by the cores of each host */
-    struct wf_rank_bytes largest; /* of the rank with the maximum total */
+    double peak;                  /* flop/s of all ranks, limited by the cores of each host */
+    struct wf_rank_bytes largest; /* bytes of the rank with the maximum total */
     uint32_t largest_rank;
     size_t all_bytes;
 };

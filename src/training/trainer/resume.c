@@ -58,7 +58,8 @@ static const char *skip_blanks(const char *line)
     return line + strspn(line, " ");
 }
 
-/* Models of the same shapes may still differ, for example in their number of heads. */
+/* Compares the configurations, because models with the same shapes may still differ, for
+ * example in their number of heads. */
 static enum weft_status check_model(const struct weft_model *model, const struct wf_ckpt *ckpt,
                                     struct weft_error *err)
 {
@@ -89,12 +90,14 @@ static enum weft_status check_model(const struct weft_model *model, const struct
 
 struct resume_search {
     const struct wf_resume_setup *setup;
-    uint64_t below; /* only steps before this one: later checkpoints could not be read */
+    /* consider only checkpoints before this step, since later ones could not be read */
+    uint64_t below;
     struct wf_ckpt *found;
     struct wf_text skipped;
 };
 
-/* Checks manifests, sizes and headers.  The numbers are verified when they are read. */
+/* Finds a checkpoint by checking manifests, sizes and headers.  The tensor data is verified
+ * when it is read. */
 static enum weft_status find(void *arg, struct weft_error *err)
 {
     struct resume_search *s = arg;
@@ -113,7 +116,8 @@ static void add_note(struct wf_resume_result *out, const char *lines)
         *at = at[1] == '\0' ? '\0' : ';';
 }
 
-/* Rank 0 searches; the other ranks open what it found.  *ckpt is NULL if there is none. */
+/* Rank 0 searches for a checkpoint; the other ranks open the checkpoint that rank 0 found.
+ * *ckpt is NULL if there is none. */
 static enum weft_status choose(const struct wf_resume_setup *setup, uint64_t below,
                                struct wf_ckpt **ckpt, struct wf_resume_result *out,
                                struct weft_error *err)
@@ -139,7 +143,8 @@ static enum weft_status choose(const struct wf_resume_setup *setup, uint64_t bel
 
 /* -- loading -------------------------------------------------------------------------------- */
 
-/* Reads all ranges on all threads; with other ranks, a few at a time between heartbeats. */
+/* Reads all ranges with all threads.  If there are other ranks, reads a few ranges at a time
+ * and sends heartbeats in between. */
 static enum weft_status read_ranges(const struct wf_resume_setup *setup, struct wf_ckpt *ckpt,
                                     struct weft_error *err)
 {
@@ -153,13 +158,14 @@ static enum weft_status read_ranges(const struct wf_resume_setup *setup, struct 
     return WEFT_OK;
 }
 
-/* What a rank found while it read. */
+/* The damage that a rank found while it read the checkpoint. */
 struct damage {
     uint32_t found;
     char cause[CAUSE];
 };
 
-/* Replaces *own by the damage that the first rank found; rank 0 notes its cause. */
+/* Replaces *own by the damage that the first rank with damage found.  Rank 0 adds the cause to
+ * the note. */
 static enum weft_status gather_damage(const struct wf_resume_setup *setup, struct damage *own,
                                       struct wf_resume_result *out, struct weft_error *err)
 {
@@ -180,8 +186,8 @@ static enum weft_status gather_damage(const struct wf_resume_setup *setup, struc
     return st;
 }
 
-/* Loads one checkpoint.  If an older one can replace it, damaged data is not an error: *damaged
- * is then set on all ranks. */
+/* Loads one checkpoint.  If an older checkpoint can replace it, damaged data is not an error:
+ * *damaged is then set on all ranks. */
 static enum weft_status try_to_load(const struct wf_resume_setup *setup, struct wf_ckpt *ckpt,
                                     bool *damaged, struct wf_resume_result *out,
                                     struct weft_error *err)
@@ -204,7 +210,8 @@ static enum weft_status try_to_load(const struct wf_resume_setup *setup, struct 
     return WEFT_OK;
 }
 
-/* A run may continue with other settings, but its results then differ. */
+/* Notes settings that changed.  A run may continue with changed settings, but its results then
+ * differ. */
 static void note_changes(const struct wf_resume_setup *setup, const struct wf_ckpt *ckpt,
                          struct wf_resume_result *out)
 {
@@ -226,7 +233,7 @@ enum weft_status wf_resume_load(const struct wf_resume_setup *setup,
     enum weft_status st = WEFT_OK;
     *out = (struct wf_resume_result){0};
 
-    /* A damaged checkpoint leads to the one before it. */
+    /* If a checkpoint is damaged, try the one before it. */
     while (st == WEFT_OK && damaged) {
         struct wf_ckpt *ckpt = NULL;
         damaged = false;

@@ -14,26 +14,27 @@
 
 /* All pointers are borrowed. */
 struct wf_resume_setup {
-    struct weft_comm *comm; /* NULL: the only rank */
+    struct weft_comm *comm; /* NULL: this rank is the only one */
     struct wf_pool *pool;
-    const char *root; /* directory of checkpoints: the newest usable one is loaded */
-    const char *path; /* if root is NULL: the one checkpoint to load */
+    const char *root; /* directory of checkpoints; the newest usable checkpoint is loaded */
+    const char *path; /* if root is NULL: path of the checkpoint to load */
     const struct weft_model *model;
-    const struct wf_param_list *params;       /* of the whole model */
-    const struct wf_train_settings *settings; /* compared with those of the checkpoint */
-    const struct wf_load_range *ranges;       /* what this rank reads */
+    const struct wf_param_list *params; /* parameters of the whole model */
+    /* settings to compare with those of the checkpoint */
+    const struct wf_train_settings *settings;
+    const struct wf_load_range *ranges; /* ranges that this rank reads */
     size_t n_ranges;
 };
 
 struct wf_resume_result {
-    uint64_t step; /* of the loaded checkpoint; 0: also if none exists */
+    uint64_t step; /* step of the loaded checkpoint; also 0 if no checkpoint exists */
     /* On rank 0: which checkpoints were skipped, and which settings that affect the results
      * have changed. */
     char note[400];
 };
 
-/* Loads a checkpoint into `ranges`.  Returns WEFT_CKPT if it belongs to another model, or if
- * checkpoints exist but none can be used.  Collective. */
+/* Loads a checkpoint into `ranges`.  Returns WEFT_CKPT if the checkpoint belongs to another
+ * model, or if checkpoints exist but none is usable.  Collective. */
 enum weft_status wf_resume_load(const struct wf_resume_setup *setup,
                                 struct wf_resume_result *out, struct weft_error *err);
 

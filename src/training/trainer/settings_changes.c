@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 
-/* The settings that affect the results of a step.  All others may change without changing a bit
- * of them. */
+/* The settings that affect the results of a step.  A change of any other setting leaves the
+ * results identical in every bit. */
 static const char *const numeric_settings[] = {
     "data.train",      "data.seq",           "data.batch",      "data.shuffle", "model.seed",
     "parallel.micros", "train.precision",    "train.reduction", "optim.lr",     "optim.min_lr",
@@ -27,7 +27,8 @@ static void add_change(const char *name, const struct wf_train_settings *then,
     wf_text_release(&b);
 }
 
-/* Without decay_steps the learning rate decays over all steps. */
+/* Returns true if train.steps determines the decay, because decay_steps is not set: the
+ * learning rate then decays over all steps. */
 static bool decays_by_steps(const struct wf_train_settings *s)
 {
     return s->optim.decay_steps == 0 && s->optim.curve != WF_LR_CURVE_CONSTANT;

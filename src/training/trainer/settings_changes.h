@@ -5,9 +5,9 @@
 #include "base/text.h"
 #include "training/settings/settings.h"
 
-/* Appends each setting that affects the results of a step and differs from `then`, the settings
- * of the checkpoint as YAML: "optim.lr was 0.1 and is 0.2".  Appends nothing if the text is
- * empty or cannot be parsed.  Local. */
+/* Appends each setting that affects the results of a step and whose value differs from that in
+ * `then`, the settings of the checkpoint as YAML.  Example: "optim.lr was 0.1 and is 0.2".
+ * Appends nothing if `then` is empty or cannot be parsed.  Local. */
 void wf_settings_add_changes(const char *then, const struct wf_train_settings *now,
                              struct wf_text *out);
 

@@ -1,4 +1,4 @@
-/* Sizes, exchange and evaluation of step summaries. */
+/* Computes the sizes of step summaries, exchanges the summaries, and evaluates them. */
 #include "training/trainer/summary.h"
 
 #include <math.h>
@@ -137,7 +137,7 @@ double wf_summaries_total_loss(const struct wf_summaries *s)
     return sum;
 }
 
-/* Copies the squares of one rank to their segments of the model. */
+/* Copies the squared norms of one rank to their segments of the model. */
 static void place_squares(struct wf_summaries *s, uint32_t rank)
 {
     const struct wf_topology *l = s->topology;
@@ -174,7 +174,7 @@ const char *wf_summaries_find_nonfinite(const struct wf_summaries *s)
         for (size_t k = l->first_segment[i]; k < l->first_segment[i + 1]; k++)
             if (!isfinite(s->squares[k]))
                 return l->params.at[i].name;
-    return "the model"; /* every segment is finite, but not their sum */
+    return "the model"; /* every segment is finite, but the sum of all segments is not */
 }
 
 const struct wf_step_summary *wf_summaries_first_failure(const struct wf_summaries *s)
@@ -189,7 +189,7 @@ const struct wf_step_summary *wf_summaries_first_failure(const struct wf_summari
     return first;
 }
 
-/* Hosts have different clocks, so only durations that one rank measured are used. */
+/* Clocks differ between hosts, so only durations that a single rank measured are used. */
 double wf_summaries_bubble(const struct wf_summaries *s, int64_t *longest_ns)
 {
     double compute = 0;

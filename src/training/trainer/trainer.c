@@ -16,7 +16,8 @@ enum weft_status wf_trainer_no_memory(const char *what, size_t bytes, struct wef
                      bytes);
 }
 
-/* Keeps the rank alive during long computations.  Only the thread that owns comm may use it. */
+/* Publishes a heartbeat during long computations, so that other ranks know that this rank is
+ * alive.  Only the thread that owns comm may use it. */
 static void send_heartbeat(void *comm, unsigned worker)
 {
     if (worker == 0)

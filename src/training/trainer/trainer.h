@@ -43,36 +43,37 @@ void wf_trainer_free(struct wf_trainer *t); /* NULL is allowed */
 
 struct wf_step_result {
     uint64_t step; /* from 1 */
-    double loss;   /* mean over the step's targets */
+    double loss;   /* mean loss over the targets of the step */
     double grad_norm, lr;
     uint64_t tokens;
     int64_t ns;
-    int64_t pipeline_ns; /* of that, the longest time of a rank in the pipeline; the rest is
-                            reduction, norm and update */
-    double bubble;       /* idle fraction of the ranks' time in the pipeline */
-    bool stop;           /* a rank has requested a stop */
-    /* At the end of a window of several steps: the slowest rank, if its computation exceeds the
-     * plan by train.slow. */
-    uint32_t window_steps; /* 0: no window ends in this step */
-    uint32_t slow_rank;    /* UINT32_MAX: none */
+    /* longest time that a rank spent in the pipeline; the rest of the step is reduction, norm
+     * and update */
+    int64_t pipeline_ns;
+    double bubble; /* idle fraction of the time of all ranks in the pipeline */
+    bool stop;     /* a rank has requested a stop */
+    /* At the end of a window of several steps: the slowest rank, if its computing time exceeds
+     * the plan by the factor train.slow. */
+    uint32_t window_steps; /* number of steps of the window; 0: no window ends in this step */
+    uint32_t slow_rank;    /* UINT32_MAX: no rank is slow */
     double slow_factor;
 };
 
-/* Runs the next step; the result is the same on all ranks.  A failed step changes neither weights
- * nor moments nor the step number.  Returns WEFT_DATA if its tokens cannot be read, and
- * WEFT_NUMERIC if a loss or gradient is not finite or exceeds the range of exact sums; the message
- * names step, micro, layer and tensor.  After these two the ranks can continue and save; after
- * other errors they cannot.  Collective. */
+/* Runs the next step.  The result is the same on all ranks.  A failed step changes neither the
+ * weights nor the moments nor the step number.  Returns WEFT_DATA if the tokens of the step
+ * cannot be read, and WEFT_NUMERIC if a loss or gradient is not finite or exceeds the range of
+ * exact sums; the message names step, micro, layer and tensor.  After these two errors the
+ * ranks can continue and save; after other errors they cannot.  Collective. */
 enum weft_status wf_trainer_step(struct wf_trainer *t, struct wf_step_result *out,
                                  struct weft_error *err);
 
 struct wf_eval_result {
-    double loss; /* mean over all targets */
+    double loss; /* mean loss over all targets */
     uint64_t targets;
 };
 
-/* Computes the loss on data.val: eval.batches batches of it, or all if there are fewer, in file
- * order.  Returns WEFT_USAGE without data.val.  Collective. */
+/* Computes the loss on the first eval.batches batches of data.val in file order, or on all
+ * batches if there are fewer.  Returns WEFT_USAGE without data.val.  Collective. */
 enum weft_status wf_trainer_evaluate(struct wf_trainer *t, struct wf_eval_result *out,
                                      struct weft_error *err);
 
@@ -87,43 +88,45 @@ enum weft_status wf_trainer_save(struct wf_trainer *t, const char *dir, struct w
 
 /* A request to continue a prompt. */
 struct wf_sample_spec {
-    const int32_t *prompt; /* borrowed: (n_prompt), at least one */
+    const int32_t *prompt; /* borrowed: (n_prompt), at least one token */
     size_t n_prompt;
-    uint32_t n_tokens; /* maximum; the context of the model is a limit, too */
-    int64_t end;       /* the token that ends the text; negative: none */
+    /* maximum number of new tokens; the context of the model is another limit */
+    uint32_t n_tokens;
+    int64_t end; /* the token that ends the text; negative: there is no such token */
     struct wf_sampling how;
 };
 
 struct wf_sample_result {
     int32_t *tokens; /* provided by the caller: (n_tokens) */
     size_t n;
-    struct weft_error failure; /* WEFT_OK, or why no text was generated */
+    struct weft_error failure; /* WEFT_OK, or the reason why no text was generated */
 };
 
-/* Generates text with the current weights on rank 0; spec and out are used on rank 0 only.  The
- * training state does not change, and out->failure is not an error of the run.  Collective. */
+/* Generates text with the current weights on rank 0; `spec` and `out` are used on rank 0 only.
+ * The training state does not change.  A failure in out->failure is not an error of the run.
+ * Collective. */
 enum weft_status wf_trainer_sample(struct wf_trainer *t, const struct wf_sample_spec *spec,
                                    struct wf_sample_result *out, struct weft_error *err);
 
-/* Starts a checkpoint that is due, or advances the one in progress.  Call it after each step, once
- * the metrics of the step are written: a run that resumes from this step then finds them.
- * Collective. */
+/* Starts a checkpoint that is due, or advances the checkpoint in progress.  Call this function
+ * after each step, once the metrics of the step are written, so that a run that resumes from
+ * this step finds its metrics.  Collective. */
 enum weft_status wf_trainer_advance_checkpoint(struct wf_trainer *t, struct weft_error *err);
 
-/* Writes a checkpoint of the current step now, if checkpoints are enabled.  Returns WEFT_IO if it
- * cannot be written; the run can continue.  Collective. */
+/* Writes a checkpoint of the current step now, if checkpoints are enabled.  Returns WEFT_IO if
+ * the checkpoint cannot be written; the run can continue.  Collective. */
 enum weft_status wf_trainer_checkpoint(struct wf_trainer *t, struct weft_error *err);
 
 /* Returns the outcome of checkpoints since the last call, on rank 0.  Local. */
 struct wf_checkpoint_result wf_trainer_poll_checkpoint(struct wf_trainer *t);
 
-/* Collects the trace of the last step of one replica on rank 0, which releases *out with
+/* Collects the trace of one replica in the last step on rank 0, which releases *out with
  * weft_trace_release().  Collective. */
 enum weft_status wf_trainer_trace(struct wf_trainer *t, uint32_t replica,
                                   struct weft_trace *out, struct weft_error *err);
 
-/* Returns the parameters of a stage in model order, or NULL if this rank does not run it.
- * Borrowed.  Local. */
+/* Returns the parameters of a stage in model order, or NULL if this rank does not run the
+ * stage.  The list is borrowed.  Local. */
 const struct wf_param *wf_trainer_params(const struct wf_trainer *t, uint32_t stage, size_t *n);
 
 /* Packs all weights.  Required after a caller has changed the values of parameters.  Local. */
@@ -133,7 +136,8 @@ void wf_trainer_pack(struct wf_trainer *t);
 
 struct wf_rank_bytes {
     size_t weights, gradients, packed, activations, messages, scratch, moments, total;
-    size_t planned; /* weights, gradients, packed, moments, activations and messages */
+    /* bytes of weights, gradients, packed weights, moments, activations and messages */
+    size_t planned;
 };
 
 struct wf_trainer_info {
@@ -141,21 +145,22 @@ struct wf_trainer_info {
     const struct wf_topology *topology; /* borrowed */
     uint32_t rank, n_ranks;
     size_t n_params;
-    uint64_t n_tokens; /* of the training data */
+    uint64_t n_tokens; /* number of tokens in the training data */
     size_t n_files;
     uint32_t seq;
     unsigned threads;
-    double token_flops;         /* per token: weft/spec.h */
-    double bubble_plan;         /* of the schedule, by the model's costs */
-    uint64_t resumed;           /* the step of the loaded checkpoint, or 0 */
+    double token_flops; /* flops per token: weft/spec.h */
+    /* bubble of the schedule, computed from the costs of the model */
+    double bubble_plan;
+    uint64_t resumed;           /* step of the loaded checkpoint, or 0 */
     const char *resume_note;    /* borrowed; on rank 0: skipped checkpoints, changed settings */
-    struct wf_rank_bytes bytes; /* of this rank */
+    struct wf_rank_bytes bytes; /* memory of this rank */
 };
 
 /* Returns facts about the trainer.  Local. */
 struct wf_trainer_info wf_trainer_info(const struct wf_trainer *t);
 
-/* Returns the peak flop/s of the pool's threads in the precision of the products:
+/* Returns the peak flop/s of the threads of the pool in the precision of matrix products:
  * compute/kern/peak.h.  Local. */
 double wf_trainer_peak_flops(const struct wf_trainer *t);
 

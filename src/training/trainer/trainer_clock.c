@@ -1,5 +1,5 @@
-/* Measures the offset of each rank's clock from rank 0's.  Hosts count time from different origins,
- * and traces compare the times of ranks. */
+/* Measures the offset between the clock of each rank and the clock of rank 0.  Clocks of
+ * different hosts have different origins, and traces compare the times of ranks. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "training/trainer/messages.h"
@@ -23,7 +23,8 @@ static enum weft_status receive_value(const struct wf_trainer *t, uint32_t from,
         t->comm, wf_trainer_message(from, kind, 0, value, sizeof *value), err);
 }
 
-/* Requests the time of a rank several times; the fastest reply has the smallest error. */
+/* Requests the time of a rank several times and uses the fastest reply, which has the smallest
+ * error. */
 static enum weft_status compare(const struct wf_trainer *t, uint32_t rank,
                                 struct weft_error *err)
 {
@@ -36,7 +37,8 @@ static enum weft_status compare(const struct wf_trainer *t, uint32_t rank,
         if (end - begin >= shortest)
             continue;
         shortest = end - begin;
-        /* A reply between request and receipt may come from the same clock. */
+        /* If the time in the reply is between request and receipt, both ranks may share a
+         * clock. */
         offset = other >= begin && other <= end ? 0 : begin + (end - begin) / 2 - other;
     }
     return send_value(t, rank, WF_MESSAGE_CLOCK_OFFSET, offset, err);

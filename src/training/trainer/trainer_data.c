@@ -12,7 +12,7 @@
 
 /* -- opening -------------------------------------------------------------------------------- */
 
-/* Adds the setting to a message, and the rank if ranks may see different files. */
+/* Adds the name of the setting to a message and, if ranks may see different files, the rank. */
 static enum weft_status add_context(const struct wf_topology *l, uint32_t rank,
                                     const char *setting, enum weft_status st,
                                     struct weft_error *err)

@@ -15,28 +15,29 @@ struct wf_trainer_data {
     struct wf_batch batch;
     struct wf_shards *val_shards; /* owned; NULL: no validation data */
     struct wf_batch val_batch;
-    uint64_t val_batches;      /* of one evaluation */
-    int32_t *inputs, *targets; /* owned: (batch, seq), of all replicas */
+    uint64_t val_batches;      /* number of batches in one evaluation */
+    int32_t *inputs, *targets; /* owned: (batch, seq), tokens of all replicas */
 
-    /* By micro-batch of this replica. */
+    /* The arrays below have one entry per micro-batch of this replica. */
     uint32_t first_micro, n_micros;
     uint32_t *rows;            /* owned */
-    const void **input_at;     /* owned; in inputs */
-    const int32_t **target_at; /* owned; in targets */
-    double *losses;            /* owned: sums over tokens */
+    const void **input_at;     /* owned: pointers into `inputs` */
+    const int32_t **target_at; /* owned: pointers into `targets` */
+    double *losses;            /* owned: sum of the loss over the tokens of each micro-batch */
 };
 
-/* Opens data.train and data.val and allocates the arrays.  The caller releases *d also if this
- * fails.  Local. */
+/* Opens data.train and data.val and allocates the arrays.  The caller releases *d even if this
+ * function fails.  Local. */
 enum weft_status wf_trainer_data_init(struct wf_trainer_data *d,
                                       const struct wf_topology *topology, uint32_t rank,
                                       const struct wf_train_settings *s,
                                       struct weft_error *err);
 void wf_trainer_data_release(struct wf_trainer_data *d);
 
-/* Reads batch `index` of `from` into inputs and targets and counts its targets.  Every rank reads
- * all of it, since each needs the number of all targets.  `step` is the number in messages.
- * Returns WEFT_DATA if a token is unusable or nothing is a target.  Local. */
+/* Reads batch `index` of `from` into inputs and targets, and counts the targets.  Every rank
+ * reads the whole batch, since each rank needs the total number of targets.  Messages name
+ * the step `step`.  Returns WEFT_DATA if a token is unusable or if the batch has no target.
+ * Local. */
 enum weft_status wf_trainer_data_read(struct wf_trainer_data *d, const struct wf_batch *from,
                                       uint64_t index, uint64_t step, size_t *n_targets,
                                       struct weft_error *err);

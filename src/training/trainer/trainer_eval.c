@@ -1,11 +1,12 @@
-/* The loss on validation data: forward passes through the pipeline of the trainer. */
+/* Computes the loss on validation data with forward passes through the pipeline of the
+ * trainer. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "training/trainer/trainer_priv.h"
 
-/* Adds up the losses of all ranks.  A failure on one rank is returned on all. */
+/* Adds up the losses of all ranks.  If one rank failed, returns its failure on all ranks. */
 static enum weft_status gather_loss(struct wf_trainer *t, enum weft_status failed,
                                     const struct weft_error *failure, double *sum,
                                     struct weft_error *err)

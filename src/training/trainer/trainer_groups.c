@@ -20,7 +20,8 @@ static struct wf_param *find_param(const struct wf_trainer *t, uint32_t stage, c
     return NULL;
 }
 
-/* Returns the stage of this rank whose copy of the parameters the group reduces. */
+/* Returns the stage of this rank whose copy of the parameters takes part in the reduction of
+ * the group. */
 static uint32_t home_stage(const struct wf_trainer *t, const struct wf_topology_group *g)
 {
     if (!g->tied)
@@ -32,7 +33,8 @@ static enum weft_status check_place(const struct wf_topology_group *plan, size_t
                                     const struct wf_param *first, const struct wf_param *param,
                                     struct weft_error *err)
 {
-    /* The topology computes offsets without the stages: both must agree. */
+    /* The topology computes offsets without knowing the stages, so check that the offsets
+     * agree. */
     if (param != NULL && param->offset - first->offset == plan->tensors[tensor].at)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_INTERNAL, "the topology has another offset for %s",
@@ -98,7 +100,7 @@ static enum weft_status make_groups(struct wf_trainer *t, struct weft_error *err
 
 /* -- optimizer ------------------------------------------------------------------------------ */
 
-/* Lists the shards of this rank in the order of groups, which summary.c relies on. */
+/* Lists the shards of this rank in the order of the groups; summary.c relies on this order. */
 static enum weft_status make_optim(struct wf_trainer *t, const struct wf_train_settings *s,
                                    struct weft_error *err)
 {
@@ -153,7 +155,7 @@ void wf_trainer_release_groups(struct wf_trainer *t)
 
 /* -- reduction ------------------------------------------------------------------------------ */
 
-/* A parameter without any contribution has a gradient of zero. */
+/* Sets the gradient to zero if no micro contributed to the parameter. */
 static void complete_gradient(struct wf_param *p)
 {
     if (!p->fresh)
@@ -165,7 +167,7 @@ static void complete_gradient(struct wf_param *p)
     p->fresh = false;
 }
 
-/* Adds the gradients of both uses of a tied weight.  Returns whether a sum overflowed. */
+/* Adds the gradients of both uses of a tied weight.  Returns true if a sum overflowed. */
 static bool merge_tied(struct wf_trainer_group *g)
 {
     struct wf_param *a = g->params[0], *b = g->tied_copy;
@@ -195,7 +197,8 @@ static enum weft_status start_reduction(struct wf_trainer *t, struct wf_trainer_
     return WEFT_OK;
 }
 
-/* A tied weight with two uses on this rank is reduced at the end of the step. */
+/* Does not reduce a tied weight with two uses on this rank, which is reduced at the end of the
+ * step. */
 enum weft_status wf_trainer_reduce_stage(void *trainer, uint32_t stage, struct weft_error *err)
 {
     struct wf_trainer *t = trainer;
@@ -229,7 +232,8 @@ enum weft_status wf_trainer_finish_reduction(struct wf_trainer *t, size_t i,
         return st;
     if (st == WEFT_OK)
         return wf_group_finish(t->groups[i].sums, err);
-    /* The other members wait for this rank's part also after an overflow. */
+    /* Send the part of this rank even after an overflow, because the other members wait for
+     * it. */
     enum weft_status finished = wf_group_finish(t->groups[i].sums, &later);
     if (finished == WEFT_OK || finished == WEFT_NUMERIC)
         return st;
@@ -240,7 +244,8 @@ enum weft_status wf_trainer_finish_reduction(struct wf_trainer *t, size_t i,
 
 /* -- update --------------------------------------------------------------------------------- */
 
-/* If this rank is the only member of a group, packs rows while they are in the cache. */
+/* Packs updated rows while they are in the cache, if this rank is the only member of the
+ * group. */
 static void pack_rows(void *arg, size_t tensor, size_t row0, size_t row1)
 {
     struct wf_trainer *t = arg;

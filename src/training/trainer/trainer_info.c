@@ -38,7 +38,7 @@ struct wf_trainer_info wf_trainer_info(const struct wf_trainer *t)
                        info.bytes.moments;
     bool copies = t->comm != NULL && !weft_comm_by_reference(t->comm);
     (void)wf_topology_rank_bytes(&t->topology, t->rank, copies, &info.bytes.planned, NULL);
-    /* The model was checked, so these cannot fail. */
+    /* The model was checked before, so the calls below cannot fail. */
     (void)weft_model_token_flops(&t->topology.model, t->topology.seq, &info.token_flops, NULL);
     (void)weft_model_count_params(&t->topology.model, &info.n_params, NULL);
     return info;

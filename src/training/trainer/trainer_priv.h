@@ -17,19 +17,20 @@
 
 struct wf_hf; /* training/ckpt/hf.h */
 
-/* One of the topology's parameter groups of which this rank is a member. */
+/* A parameter group of the topology of which this rank is a member. */
 struct wf_trainer_group {
     const struct wf_topology_group *plan;
     uint32_t member; /* index of this rank in the group */
     struct wf_group *sums;
-    struct wf_param **params;   /* owned: (tensors) */
-    uint32_t *stages;           /* owned: (tensors), the stage of each parameter */
+    struct wf_param **params; /* owned: (n_tensors of the group) */
+    /* owned: (n_tensors of the group), the stage of each parameter */
+    uint32_t *stages;
     struct wf_param *tied_copy; /* the second copy of a tied weight on this rank, or NULL */
     uint32_t tied_copy_stage;
     bool reduced; /* the reduction of this step has started */
 };
 
-/* The parameter of a tensor of the optimizer. */
+/* The parameter that a tensor of the optimizer belongs to. */
 struct wf_tensor_source {
     struct wf_trainer_group *group;
     size_t tensor;
@@ -37,8 +38,8 @@ struct wf_tensor_source {
 
 struct wf_trainer {
     struct wf_topology topology;
-    struct weft_comm *comm;               /* borrowed; NULL: the only rank */
-    uint32_t rank, n_ranks, replica, row; /* row: the rank within its pipeline */
+    struct weft_comm *comm;               /* borrowed; NULL: this rank is the only one */
+    uint32_t rank, n_ranks, replica, row; /* row: index of this rank in its pipeline */
     enum wf_dtype precision;
     struct wf_lr_curve curve;
     double clip;
@@ -47,8 +48,9 @@ struct wf_trainer {
     struct wf_trainer_data data;
 
     /* trainer_stages.c */
-    struct weft_program *program;  /* owned */
-    struct wf_tstage **stages;     /* owned: by stage; NULL if this rank does not run it */
+    struct weft_program *program; /* owned */
+    /* owned: (n_stages), NULL for stages that this rank does not run */
+    struct wf_tstage **stages;
     struct weft_stage *stage_list; /* owned: by stage */
     char *slots;                   /* owned: activations of all stages */
     char ***slot_at;               /* owned: by stage */
@@ -60,57 +62,58 @@ struct wf_trainer {
     struct wf_optim *optim;           /* owned */
     struct wf_tensor_source *sources; /* owned: by tensor of the optimizer */
 
-    /* The end of a step. */
+    /* Used at the end of a step. */
     struct wf_summaries summaries;
-    struct wf_stragglers stragglers; /* on rank 0 */
+    struct wf_stragglers stragglers; /* used on rank 0 only */
 
     /* trainer_state.c */
     struct wf_checkpointer *checkpointer; /* owned; NULL: no checkpoints are written */
     struct wf_resume_result resumed;
 
     double bubble_plan;
-    int64_t clock_offset_ns; /* add to this rank's clock to get rank 0's */
-    uint64_t done;           /* steps */
+    int64_t clock_offset_ns; /* offset to add to this rank's clock to get rank 0's clock */
+    uint64_t done;           /* number of completed steps */
     bool stop;
 };
 
-/* Sets an error that names the missing memory and how to reduce it. */
+/* Sets an error that names the missing memory and how to reduce the need for it. */
 enum weft_status wf_trainer_no_memory(const char *what, size_t bytes, struct weft_error *err);
 
 /* -- trainer_stages.c ----------------------------------------------------------------------- */
 
-/* Creates program, stages and executor.  Local. */
+/* Creates the program, the stages and the executor.  Local. */
 enum weft_status wf_trainer_init_stages(struct wf_trainer *t, const struct wf_train_settings *s,
                                         struct weft_error *err);
 enum weft_status wf_trainer_init_exec(struct wf_trainer *t, struct weft_error *err);
 void wf_trainer_release_stages(struct wf_trainer *t);
 
-/* Reads the weights of this rank from `hf`, or initializes them if it is NULL, and packs them.
- * Local. */
+/* Reads the weights of this rank from `hf`, or initializes them if `hf` is NULL, and packs
+ * them.  Local. */
 enum weft_status wf_trainer_init_weights(struct wf_trainer *t, const struct wf_hf *hf,
                                          uint64_t seed, struct weft_error *err);
 
 /* Packs one parameter on all threads of the pool.  Local. */
 void wf_trainer_pack_param(struct wf_trainer *t, uint32_t stage, const struct wf_param *param);
 
-/* Describes what a rank does, for messages about waits: a weft_describe_fn. */
+/* Describes the work of a rank in messages about waits.  It is a weft_describe_fn. */
 void wf_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out, size_t size);
 
 /* -- trainer_groups.c ----------------------------------------------------------------------- */
 
-/* Creates groups and optimizer.  Local. */
+/* Creates the groups and the optimizer.  Local. */
 enum weft_status wf_trainer_init_groups(struct wf_trainer *t, const struct wf_train_settings *s,
                                         struct weft_error *err);
 void wf_trainer_release_groups(struct wf_trainer *t);
 
-/* Starts the reduction of the gradients of a stage, which are complete: the executor's hook. */
+/* Starts the reduction of the gradients of a stage once they are complete.  The executor calls
+ * it as a hook. */
 enum weft_status wf_trainer_reduce_stage(void *trainer, uint32_t stage, struct weft_error *err);
 
-/* Advances the reductions in progress: a weft_progress_fn. */
+/* Advances the reductions in progress.  It is a weft_progress_fn. */
 enum weft_status wf_trainer_progress(void *trainer, struct weft_error *err);
 
-/* Starts the reduction of group `i` if it has not started, and completes it.  Returns WEFT_NUMERIC
- * if a sum overflows; the ranks can continue.  Collective. */
+/* Starts the reduction of group `i` if it has not started, and completes it.  Returns
+ * WEFT_NUMERIC if a sum overflows; the ranks can continue after this error.  Collective. */
 enum weft_status wf_trainer_finish_reduction(struct wf_trainer *t, size_t i,
                                              struct weft_error *err);
 
@@ -141,8 +144,8 @@ enum weft_status wf_trainer_handshake(const struct wf_trainer *t,
 /* Measures clock_offset_ns.  Collective. */
 enum weft_status wf_trainer_sync_clocks(struct wf_trainer *t, struct weft_error *err);
 
-/* Copies the values of a parameter from the rank that owns it.  Rank 0 calls it for every
- * parameter in model order, while the other ranks call wf_trainer_send_weights(). */
+/* Copies the values of a parameter from the rank that owns it.  Rank 0 calls this function for
+ * every parameter in model order, while the other ranks call wf_trainer_send_weights(). */
 enum weft_status wf_trainer_fetch_weight(struct wf_trainer *t, size_t param, float *out,
                                          struct weft_error *err);
 enum weft_status wf_trainer_send_weights(struct wf_trainer *t, struct weft_error *err);

@@ -15,7 +15,8 @@ struct sample {
     size_t next_param;
 };
 
-/* Called for every token and every weight, since all of them may exceed the time-out. */
+/* Publishes a heartbeat.  Called for every token and every weight, since all of them together
+ * may take longer than the timeout. */
 static void post_heartbeat(struct wf_trainer *t)
 {
     if (t->comm != NULL)
@@ -52,7 +53,8 @@ static void release(struct sample *s)
     free(s->work);
 }
 
-/* The model requests its parameters in the order of the topology's list. */
+/* Fetches the next parameter.  The model requests its parameters in the order of the list in
+ * the topology. */
 static enum weft_status fetch(void *arg, const struct wf_param_desc *d, float *out,
                               struct weft_error *err)
 {
@@ -95,7 +97,8 @@ static enum weft_status check(const struct wf_trainer *t, const struct wf_sample
     return WEFT_OK;
 }
 
-/* Errors before and after the exchange of weights only concern the text: out->failure. */
+/* Generates the text on rank 0.  Errors before and after the exchange of weights affect only
+ * the text and are stored in out->failure. */
 static enum weft_status sample_root(struct wf_trainer *t, const struct wf_sample_spec *spec,
                                     struct wf_sample_result *out, struct weft_error *err)
 {
@@ -127,6 +130,6 @@ enum weft_status wf_trainer_sample(struct wf_trainer *t, const struct wf_sample_
     out->failure = (struct weft_error){0};
     post_heartbeat(t);
     WEFT_TRY(t->rank == 0 ? sample_root(t, spec, out, err) : sample_other(t, err));
-    /* Without it, the times of the next step would include the wait for rank 0. */
+    /* Without this barrier, the times of the next step would include the wait for rank 0. */
     return t->comm == NULL ? WEFT_OK : weft_comm_barrier(t->comm, err);
 }

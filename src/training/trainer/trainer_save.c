@@ -1,4 +1,5 @@
-/* Saves the weights of a run.  Rank 0 writes them; the other ranks send theirs. */
+/* Saves the weights of a run: rank 0 writes the weights, and the other ranks send theirs to
+ * it. */
 #include <stdlib.h>
 #include <string.h>
 

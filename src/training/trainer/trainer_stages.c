@@ -31,7 +31,8 @@ static struct wf_tstage_spec stage_spec(const struct wf_trainer *t,
     };
     wf_topology_items(l, stage, &spec.item0, &spec.item1);
 
-    /* If the batch does not divide evenly, the first micros have one sequence more. */
+    /* If the batch does not divide evenly, the first micros have one more sequence than the
+     * others. */
     struct wf_range first = wf_micro_range(l->batch, l->micros, 0);
     struct wf_range last = wf_micro_range(l->batch, l->micros, l->micros - 1);
     spec.row_counts[spec.n_row_counts++] = (uint32_t)(first.end - first.begin);
@@ -102,7 +103,8 @@ enum weft_status wf_trainer_init_stages(struct wf_trainer *t, const struct wf_tr
     t->slots = wf_pages_alloc(bytes);
     if (t->slots == NULL)
         return wf_trainer_no_memory("activations", bytes, err);
-    memset(t->slots, 0, bytes); /* allocates the pages now, not in the first step */
+    /* makes the system allocate the pages now, not in the first step */
+    memset(t->slots, 0, bytes);
 
     for (uint32_t i = 0; i < l->n_stages; i++)
         if (wf_topology_runs_stage(l, t->rank, i))
@@ -160,7 +162,7 @@ void wf_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out
         snprintf(out, size, "%s", phases[doing - WF_PHASE_END]);
         return;
     }
-    /* Only the program of this replica is known. */
+    /* Only the program of the schedule of this replica is known. */
     if (t->program == NULL || wf_topology_schedule(&t->topology, rank / t->topology.pp) !=
                                   wf_topology_schedule(&t->topology, t->replica))
         snprintf(out, size, "action %llu", (unsigned long long)doing);
@@ -222,7 +224,7 @@ static enum weft_status load_weights(struct wf_trainer *t, const struct wf_hf *h
         for (size_t i = 0; i < n; i++) {
             const struct wf_param_desc *d = &params[i].desc;
             const uint64_t shape[2] = {d->shape[0], d->shape[1]};
-            if (t->comm != NULL) /* loading all may take longer than the time-out */
+            if (t->comm != NULL) /* loading all weights may take longer than the timeout */
                 weft_comm_publish(t->comm, 0, WF_PHASE_START);
             WEFT_TRY(wf_hf_read(hf, d->name, d->n_dims, shape, params[i].value, err));
         }

@@ -1,5 +1,5 @@
-/* Connects the trainer to checkpoints: which tensors of this rank they contain, and when they are
- * written and loaded. */
+/* Connects the trainer to checkpoints: determines which tensors of this rank belong to a
+ * checkpoint, and when checkpoints are written and loaded. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static char *checkpoint_root(const struct wf_train_settings *s)
 
 /* -- saving --------------------------------------------------------------------------------- */
 
-/* Lists the shards of this rank: values and moments as the optimizer has them. */
+/* Lists the shards of this rank, with the values and moments of the optimizer. */
 static enum weft_status list_tensors(const struct wf_trainer *t,
                                      struct wf_checkpoint_tensor **out, size_t *n,
                                      struct weft_error *err)
@@ -112,7 +112,8 @@ static size_t count_ranges(const struct wf_trainer *t)
     return sum + 2 * n;
 }
 
-/* Lists what this rank reads: all values of its stages, and the moments of its shards. */
+/* Lists the ranges that this rank reads: all values of its stages, and the moments of its
+ * shards. */
 static enum weft_status list_ranges(const struct wf_trainer *t, struct wf_load_range **out,
                                     size_t *n_out, struct weft_error *err)
 {
@@ -158,7 +159,7 @@ static enum weft_status load_checkpoint(struct wf_trainer *t, const struct wf_tr
     free(ranges);
     if (st != WEFT_OK)
         return st;
-    wf_trainer_pack(t); /* also for step 0: a converted model */
+    wf_trainer_pack(t); /* also for step 0, which is the step of a converted model */
     t->done = t->resumed.step;
     return WEFT_OK;
 }

@@ -8,7 +8,7 @@
 #include "compute/optim/lr_curve.h"
 #include "training/trainer/trainer_priv.h"
 
-/* What rank 0 broadcasts at the end of a step. */
+/* The outcome that rank 0 broadcasts at the end of a step. */
 struct step_outcome {
     uint32_t status;
     uint32_t stop;
@@ -18,13 +18,14 @@ struct step_outcome {
     char error[WF_SUMMARY_ERROR];
 };
 
-/* Returns the number of the current step in messages, from 1. */
+/* Returns the number of the current step for messages, counted from 1. */
 static unsigned long long step_number(const struct wf_trainer *t)
 {
     return (unsigned long long)t->done + 1;
 }
 
-/* Keeps the first failure after which the ranks can continue, and returns the others. */
+/* Stores the first failure after which the ranks can continue.  Returns failures after which
+ * they cannot. */
 static enum weft_status keep_first(enum weft_status st, const struct weft_error *from,
                                    enum weft_status *first, struct weft_error *kept)
 {
@@ -98,7 +99,8 @@ static enum weft_status exchange_outcome(struct wf_trainer *t, size_t n_targets,
 
 /* -- the pipeline --------------------------------------------------------------------------- */
 
-/* `no_tokens` is the error of a rank that has no tokens: it then only reports the failure. */
+/* Runs the pipeline on this rank.  `no_tokens` is the error of a rank that has no tokens; such
+ * a rank only reports the failure. */
 static enum weft_status run_pipeline(struct wf_trainer *t, size_t n_targets,
                                      const struct weft_error *no_tokens, struct weft_error *err)
 {
@@ -120,8 +122,9 @@ static enum weft_status run_pipeline(struct wf_trainer *t, size_t n_targets,
     return weft_exec_step(t->exec, &io, err);
 }
 
-/* Runs the pipeline and all reductions.  Returns errors after which the ranks cannot continue; a
- * failure after which they can is stored in *failed, with its place in *where. */
+/* Runs the pipeline and all reductions.  Returns errors after which the ranks cannot continue.
+ * A failure after which they can continue is stored in *failed, and its stage and micro in
+ * *where. */
 static enum weft_status compute_gradients(struct wf_trainer *t, size_t *n_targets,
                                           enum weft_status *failed, struct weft_error *failure,
                                           struct weft_cell_id *where, struct weft_error *err)

@@ -26,7 +26,8 @@ static enum weft_status add_events(struct weft_trace *out,
     return WEFT_OK;
 }
 
-/* Schedules of replicas may differ in length, so each rank sends its number of events first. */
+/* Receives the events of one rank.  The schedules of replicas may differ in length, so each
+ * rank sends its number of events first. */
 static enum weft_status receive_events(struct wf_trainer *t, uint32_t from,
                                        struct weft_trace_event **out, size_t *n,
                                        struct weft_error *err)
@@ -54,8 +55,8 @@ static enum weft_status send_events(struct wf_trainer *t, const struct weft_trac
         err);
 }
 
-/* Lists the events of one rank with times of rank 0's clock.  The executor counts from its own
- * start of the step, which differs between ranks. */
+/* Lists the events of one rank with times on the clock of rank 0.  The executor counts time
+ * from the start of the step on its own rank, which differs between ranks. */
 static enum weft_status list_events(struct wf_trainer *t, uint32_t rank,
                                     struct weft_trace_event **out, size_t *n,
                                     struct weft_error *err)
