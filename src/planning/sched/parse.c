@@ -1,5 +1,6 @@
-/* Parses the text form of schedules.  Every byte is checked.  An accepted schedule is well-formed
- * but not yet verified.  No size in the file is trusted beyond the number of cells in the file. */
+/* Parses the text form of schedules.  The parser checks every byte.  A parsed schedule is
+ * well-formed but not yet verified.  The parser rejects sizes that exceed the number of cells
+ * in the file, so a small file cannot cause a large allocation. */
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,16 +15,16 @@
 #include "planning/sched/text_priv.h"
 
 struct text_pos {
-    size_t line, column; /* from 1; line 0: no position */
+    size_t line, column; /* both start at 1; line 0 means that there is no position */
 };
 
 struct header {
-    struct text_pos at; /* position of the sizes */
+    struct text_pos at; /* position of the header line with the sizes */
     uint32_t ranks, stages, micros;
     char name[WF_NAME_MAX];
-    const char *placement; /* borrowed: the first placement line */
+    const char *placement; /* borrowed: text of the first placement line */
     size_t placement_line, n_placements;
-    unsigned seen; /* one bit per entry of header_words */
+    unsigned seen; /* header words seen so far, one bit per entry of header_words */
 };
 
 struct parser {
@@ -34,11 +35,11 @@ struct parser {
     size_t n_actions, cap_actions;
     size_t *first; /* owned: index of each row's first action */
     size_t n_rows, cap_rows;
-    size_t blank_line; /* the first empty line after a row, or 0 */
+    size_t blank_line; /* number of the first empty line after a row, or 0 */
     struct {
         uint32_t value;
         struct text_pos at;
-    } max_stage, max_micro; /* the largest numbers so far, and where they are */
+    } max_stage, max_micro; /* largest stage and micro so far, with positions */
     bool any_micro;
     struct weft_error *err;
 };
@@ -87,7 +88,8 @@ static void next_line(struct parser *p)
     p->c.line_start = p->c.at;
 }
 
-/* Copies the cell at `from` for an error message, shortened, with '?' for unprintable bytes. */
+/* Copies the text of the cell at `from` for an error message.  Truncates long text and replaces
+ * unprintable bytes by '?'. */
 static const char *cell_text(const struct parser *p, const char *from, char out[32])
 {
     size_t n = 0;
@@ -114,13 +116,15 @@ static bool parse_number(struct parser *p, uint32_t limit, uint32_t *out)
     return p->c.at > begin;
 }
 
-/* Returns true if parse_number() stopped within a number, because it is too large. */
+/* Returns true if parse_number() stopped before the last digit because the number is too
+ * large. */
 static bool stopped_in_number(const struct parser *p)
 {
     return p->c.at < p->c.end && *p->c.at >= '0' && *p->c.at <= '9';
 }
 
-/* Parses the name of a kind: the whole run of capital letters and underscores. */
+/* Parses the name of an action kind, which extends to the first character that is not a capital
+ * letter or underscore. */
 static bool parse_kind(struct parser *p, unsigned *kind)
 {
     const char *begin = p->c.at;
@@ -206,7 +210,8 @@ static bool accept(struct parser *p, const char *word)
     return true;
 }
 
-/* Parses "(" F ";" B ")OVERLAP_F_B".  The two may be in either order, and B may be I. */
+/* Parses "(" F ";" B ")OVERLAP_F_B".  The two actions may be in either order, and I may replace
+ * B. */
 static enum weft_status parse_pair(struct parser *p, struct weft_action out[2])
 {
     struct text_pos at = here(p);
@@ -297,7 +302,7 @@ static enum weft_status parse_row(struct parser *p)
         empty = empty && blank_between(begin, p->c.at);
         if (at_line_end(p))
             break;
-        p->c.at++; /* the comma */
+        p->c.at++; /* skip the comma */
     }
     if (empty)
         return fail_at(p, (struct text_pos){p->c.line, 1},
@@ -359,7 +364,8 @@ static enum weft_status parse_version(struct parser *p)
     return WEFT_OK;
 }
 
-/* Records a placement line.  Its ranks are checked once the rows are known. */
+/* Records the position of a placement line and skips the line.  check_placement() parses the
+ * ranks in the line after all rows are known. */
 static enum weft_status skip_placement(struct parser *p)
 {
     struct header *h = &p->header;
@@ -448,8 +454,9 @@ static enum weft_status parse_lines(struct parser *p)
 
 /* -- sizes and placement -------------------------------------------------------------------- */
 
-/* Takes the sizes from the header, or else from the largest numbers.  They must not exceed the
- * number of cells: a complete schedule has at least two cells per stage and per micro. */
+/* Takes the sizes from the header or, if the header has no sizes, from the largest stage and
+ * micro in the rows.  Rejects sizes that are too large for the number of cells, because a
+ * complete schedule has at least two cells per stage and per micro. */
 static enum weft_status resolve_sizes(struct parser *p, uint32_t *stages, uint32_t *micros)
 {
     const struct header *h = &p->header;
@@ -483,8 +490,8 @@ static enum weft_status resolve_sizes(struct parser *p, uint32_t *stages, uint32
     return WEFT_OK;
 }
 
-/* Parses one placement line: one rank per stage.  `rows`, unless NULL, has the ranks that the rows
- * imply, which must be the same. */
+/* Parses one placement line, which has one rank per stage.  If `rows` is not NULL, it has the
+ * ranks that the rows imply, and the ranks in the line must be equal to them. */
 static enum weft_status parse_placement(struct parser *p, const struct weft_placement *place,
                                         const uint32_t *rows, uint32_t *ranks)
 {
@@ -512,7 +519,8 @@ static enum weft_status parse_placement(struct parser *p, const struct weft_plac
     return WEFT_OK;
 }
 
-/* Parses the placement lines into *out, (lines, stages), which is reallocated for each line. */
+/* Parses all placement lines into the array *out, (lines, stages).  Reallocates the array for
+ * each line. */
 static enum weft_status parse_placements(struct parser *p, const struct weft_placement *place,
                                          uint32_t **out)
 {
@@ -531,8 +539,8 @@ static enum weft_status parse_placements(struct parser *p, const struct weft_pla
     return WEFT_OK;
 }
 
-/* Compares the placement lines, if there are any, with the rows.  With fewer micros than pipes,
- * adds the pipes without a micro, which appear in the header only. */
+/* Checks that the placement lines, if there are any, match the rows.  If there are fewer micros
+ * than pipes, some pipes have no micro and appear only in the header; adds these pipes. */
 static enum weft_status check_placement(struct parser *p, struct weft_schedule **s)
 {
     const struct header *h = &p->header;

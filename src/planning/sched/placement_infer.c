@@ -1,4 +1,5 @@
-/* Infers the placement of a schedule: one rank per stage, or pipes of micros with the same path. */
+/* Infers the placement of a schedule.  The placement has one rank per stage, or several pipes.
+ * All micros of a pipe take the same path through the ranks. */
 #include "planning/sched/placement_infer.h"
 
 #include <stdlib.h>
@@ -16,13 +17,14 @@ struct placement_scan {
     uint32_t ranks, stages, micros;
     const struct weft_action *actions; /* borrowed */
     const size_t *first;               /* borrowed */
-    uint32_t *owner;                   /* owned: (micros, stages), or NO_RANK */
-    uint32_t *pipe_of;                 /* owned: (micros) */
-    uint32_t *pipe_micro;              /* owned: (micros), the first micro of each pipe */
+    /* owned: (micros, stages), the rank of each cell, or NO_RANK */
+    uint32_t *owner;
+    uint32_t *pipe_of;    /* owned: (micros), the pipe of each micro */
+    uint32_t *pipe_micro; /* owned: (micros), the first micro of each pipe */
     uint32_t n_pipes;
 };
 
-/* Finds the rank of each stage.  Returns false if a stage has several. */
+/* Finds the rank of each stage.  Returns false if several ranks run the same stage. */
 static bool single_owners(const struct placement_scan *f, uint32_t *rank_of)
 {
     bool single = true;
@@ -44,7 +46,8 @@ static bool single_owners(const struct placement_scan *f, uint32_t *rank_of)
     return single;
 }
 
-/* Finds the rank of each (stage, micro): that of its forward, or else of any of its actions. */
+/* Finds the rank of each (stage, micro): the rank that runs the forward or, if there is no
+ * forward, the rank that runs any other action of the (stage, micro). */
 static void find_owners(struct placement_scan *f)
 {
     size_t cells = (size_t)f->stages * f->micros;
@@ -139,8 +142,9 @@ enum weft_status wf_schedule_from_rows(const char *name, uint32_t ranks, uint32_
     struct weft_schedule *s = wf_schedule_new(name, ranks, stages, micros, 1);
     size_t cells;
 
-    /* A complete schedule has at least two actions per cell.  One with fewer is incorrect with
-     * any placement, so no table is allocated, which could be far larger than the file. */
+    /* A complete schedule has at least two actions per (stage, micro).  A schedule with fewer
+     * actions is incorrect with any placement.  In this case no table is allocated, because the
+     * table could be far larger than the file. */
     if (s != NULL && !single_owners(&f, s->rank_of) && wf_size_mul(stages, micros, &cells) &&
         cells <= first[ranks]) {
         weft_schedule_free(s);

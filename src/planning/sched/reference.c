@@ -1,4 +1,4 @@
-/* The output forms of the reference system: its bubble, its summary line, its workloads. */
+/* Output in the forms of the reference system: bubble, summary line and workloads. */
 #include "weft/reference.h"
 
 #include <stdio.h>
@@ -38,8 +38,8 @@ enum weft_status weft_reference_summary(const struct weft_schedule *s,
     return WEFT_OK;
 }
 
-/* Returns true if a pipe has the stage on this rank.  Unlike weft_placement_runs(), counts pipes
- * without a micro. */
+/* Returns true if any pipe has the stage on this rank.  Unlike weft_placement_runs(), this
+ * includes pipes that have no micro. */
 static bool is_placed_on(const struct weft_placement *p, uint32_t stage, uint32_t rank)
 {
     for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++)

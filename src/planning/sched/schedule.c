@@ -131,11 +131,13 @@ void weft_schedule_free(struct weft_schedule *s)
     free(s);
 }
 
-/* The chunks of a rank are its distinct stages in ascending order, over all pipes. */
+/* Numbers the chunks of each rank.  The chunks of a rank are the distinct stages that any pipe
+ * has on the rank, in ascending order. */
 static bool number_chunks(struct weft_schedule *s)
 {
     const struct weft_placement *p = &s->place;
-    uint32_t *count = calloc(p->n_ranks, sizeof *count); /* chunks of each rank so far */
+    /* number of chunks found so far per rank */
+    uint32_t *count = calloc(p->n_ranks, sizeof *count);
     uint32_t *last = malloc(sizeof *last * p->n_ranks);
     if (count == NULL || last == NULL) {
         free(count);

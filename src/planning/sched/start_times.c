@@ -1,4 +1,5 @@
-/* The clock: runs all ranks of a verified schedule in time order of their dependencies. */
+/* The clock.  Computes start times by running all ranks of a verified schedule, each action
+ * after its dependencies. */
 #include "planning/sched/start_times.h"
 
 #include <math.h>
@@ -11,47 +12,54 @@
 #include "planning/sched/channel.h"
 #include "planning/sched/schedule_priv.h"
 
-/* Forces the inner loop into one function: calls would cost more than their bodies. */
+/* Forces inlining, so that the inner loop is one function.  The functions are so small that
+ * calls would cost more than the function bodies. */
 #define FAST __attribute__((always_inline)) static inline
 
-/* One stage of one pipe: the times of its passes, and the ranks that receive their results. */
+/* One stage of one pipe: the duration of each pass, and the ranks of the neighbouring stages,
+ * which receive the results. */
 struct stage_times {
-    double time[WEFT_ACT_W + 1]; /* by kind */
-    double hop_next, hop_prev;   /* delay of a result; 0 on the same rank */
+    double time[WEFT_ACT_W + 1]; /* duration by action kind */
+    /* delay of a result to the next or previous stage; 0 on the same rank */
+    double hop_next, hop_prev;
     uint32_t rank, next_rank, prev_rank;
 };
 
-/* The state of one rank that changes with every action, in one cache line. */
+/* The state of one rank.  It changes with every action, so it fits in one cache line. */
 struct rank_state {
     const struct weft_action *row; /* borrowed */
     size_t len, at;
-    uint64_t wait; /* 1 + the cell that it waits for, or 0 */
+    /* 1 + index of the cell that the rank waits for; 0: the rank does not wait */
+    uint64_t wait;
     double now, busy, first;
 };
 
-/* A verified schedule runs the actions of one (stage, micro) in order on one rank.  So an action
- * waits only for results of neighbouring stages.  One time per cell is enough: first the time at
- * which its input is available, then, after its forward, the time at which its gradient is.  (The
- * gradient comes from a later stage, which cannot run before that forward.) */
+/* A verified schedule runs the actions of one (stage, micro) in order on one rank.  So an
+ * action waits only for results of neighbouring stages.  One time per cell is enough: before
+ * the forward of the cell, it is the time at which the input is available; after the forward,
+ * it is the time at which the gradient is available.  The gradient never arrives before the
+ * forward, because the next stage computes the gradient from the result of the forward. */
 struct timing_state {
     const struct wf_start_times_input *in;
     const struct weft_placement *place;
     struct stage_times *stage_table; /* owned: (pipes, stages) */
-    double *available;               /* owned: (stages, micros); NaN: not yet */
-    struct rank_state *rank_states;  /* owned: (ranks) */
-    uint32_t *ready;                 /* owned: (ranks), a stack */
+    /* owned: (stages, micros), a time, or NaN if not known yet */
+    double *available;
+    struct rank_state *rank_states; /* owned: (ranks) */
+    uint32_t *ready;                /* owned: (ranks), stack of the ranks that can run */
     uint32_t n_ready;
-    struct wf_channels links; /* owned: empty if transfers occupy nothing */
-    double *link_free;        /* owned: (links) */
+    struct wf_channels links; /* owned: the links; empty with WEFT_CONTENTION_NONE */
+    double *link_free;        /* owned: (links), time at which each link becomes free */
     double *start, *length;   /* borrowed */
     size_t n_done;
 };
 
-/* Prefetch distance in elements.  A rank returns to its row only after all other ranks ran, too
- * rarely for the hardware prefetcher. */
+/* Prefetch distance in elements.  The hardware prefetcher does not help here, because all other
+ * ranks run between two accesses to the row of a rank. */
 enum { PREFETCH_DIST = 16 };
 
-/* Records when a result is available and wakes the rank if it waits for that. */
+/* Records the time at which a result is available, and wakes the rank if it waits for this
+ * result. */
 FAST void deliver(struct timing_state *c, uint32_t rank, size_t cell, double when)
 {
     c->available[cell] = when;
@@ -90,8 +98,8 @@ static const struct wf_hop *hop_of(const struct timing_state *c, struct weft_act
     return next ? &c->in->forward[at] : &c->in->backward[at];
 }
 
-/* Starts a transfer as soon as its link is free.  Returns its arrival time.  If the transfer
- * occupies the sender, moves *end to the end of the transfer. */
+/* Starts a transfer as soon as its link is free.  Returns the arrival time of the data.  If the
+ * transfer occupies the sender, moves *end to the end of the transfer. */
 static double send_over_link(struct timing_state *c, struct weft_action a, bool next,
                              double *end)
 {
@@ -106,12 +114,14 @@ static double send_over_link(struct timing_state *c, struct weft_action a, bool 
     return begin + hop->transfer + hop->latency;
 }
 
-/* Delivers a result to the stage that needs it.  Moves *end if the transfer occupies the rank. */
+/* Delivers a result to the stage that needs it.  If the transfer occupies the sending rank,
+ * moves *end to the end of the transfer. */
 FAST void deliver_result(struct timing_state *c, struct weft_action a,
                          const struct stage_times *at, bool occupies, double *end)
 {
     if (a.kind == WEFT_ACT_F) {
-        if (a.stage > 0) /* the input is consumed: the cell now waits for its gradient */
+        /* the forward consumed the input: the cell now waits for the gradient */
+        if (a.stage > 0)
             c->available[cell_of(c, a.stage, a.micro)] = NAN;
         if (a.stage + 1u == c->place->n_stages)
             return;
@@ -125,7 +135,7 @@ FAST void deliver_result(struct timing_state *c, struct weft_action a,
     }
 }
 
-/* Returns how long the transfer of its input occupies the rank of an action. */
+/* Returns how long the transfer of an action's input occupies the rank of the action. */
 static double recv_time(const struct timing_state *c, struct weft_action a,
                         const struct stage_times *at)
 {
@@ -153,8 +163,8 @@ static double pair_time(const struct timing_state *c, struct weft_action a,
     return whole * slowdown;
 }
 
-/* Returns when the inputs of the next `unit` actions are available.  If they are not, returns NaN
- * and records what the rank waits for. */
+/* Returns the time at which the inputs of the next `unit` actions are available.  If an input
+ * is not known yet, returns NaN and records the cell that the rank waits for. */
 FAST double inputs_available(const struct timing_state *c, struct rank_state *r, size_t unit)
 {
     double latest = 0;
@@ -201,8 +211,9 @@ FAST bool run_cell(struct timing_state *c, struct rank_state *r, size_t unit, bo
     return true;
 }
 
-/* Runs one rank until it waits or ends.  `occupies` is a constant in each call, so that the usual
- * mode, in which transfers occupy nothing, is compiled without that code. */
+/* Runs one rank until it waits or ends.  Every caller passes a constant for `occupies`.  So the
+ * compiler removes the contention code from the common case, in which transfers occupy neither
+ * links nor ranks. */
 FAST void run_rank(struct timing_state *c, uint32_t rank, bool occupies)
 {
     struct rank_state *r = &c->rank_states[rank];
@@ -300,7 +311,7 @@ static enum weft_status timing_state_init(struct timing_state *c, struct weft_er
             return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu links", c->links.n);
     }
 
-    memset(c->available, 0xff, bytes); /* as doubles: NaN */
+    memset(c->available, 0xff, bytes); /* all bytes 0xff: NaN as a double */
     for (uint32_t pipe = 0; pipe < p->n_pipes; pipe++)
         for (uint32_t stage = 0; stage < p->n_stages; stage++)
             fill_stage_times(c, pipe, stage);

@@ -22,7 +22,8 @@ size_t weft_action_print(struct weft_action a, char out[WEFT_ACTION_TEXT_MAX])
     return (size_t)n;
 }
 
-/* Appends the text of weft_action_print().  Avoids snprintf(), since rows have millions of cells. */
+/* Appends the text of weft_action_print().  Does not use snprintf(), which is too slow for
+ * schedules with millions of cells. */
 static void add_action(struct wf_text *t, struct weft_action a)
 {
     if (a.kind == WEFT_ACT_IDLE)
@@ -69,7 +70,7 @@ static void add_header(struct wf_text *t, const struct weft_schedule *s)
 static enum weft_status detach_text(struct wf_text *t, char **out, size_t *len,
                                     struct weft_error *err)
 {
-    wf_text_addc(t, '\0'); /* so that an empty text is also a string */
+    wf_text_addc(t, '\0'); /* terminates the string, even if the text is empty */
     if (t->failed) {
         wf_text_release(t);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to print a schedule");

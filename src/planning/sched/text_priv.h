@@ -1,4 +1,4 @@
-/* Constants of the text form, shared by printer and parser. */
+/* Constants of the schedule text form, shared by the printer and the parser. */
 #ifndef PLANNING_SCHED_TEXT_PRIV_H
 #define PLANNING_SCHED_TEXT_PRIV_H
 

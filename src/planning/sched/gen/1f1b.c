@@ -1,14 +1,15 @@
-/* The 1F1B family: a warm-up of forwards, then one forward and one backward in alternation, then
- * the remaining backwards.
+/* The 1F1B family.  A rank runs forwards (warm-up), then alternates between one forward and one
+ * backward (steady state), then runs the remaining backwards (cool-down).
  *
- * Rank 1 of 4, six micros.  The warm-up has two forwards, because micro 0 has to pass two more
- * stages before its gradient can return.
+ * The example shows rank 1 of 4 with six micros.  The warm-up has two forwards, because micro 0
+ * has to pass two more stages before its gradient can return.
  *
  *     F0 F1 | F2 B0 F3 B1 F4 B2 F5 B3 | B4 B5
  *     warm-up   one forward, one back   cool-down
  *
- * The members differ in the number of forwards in the warm-up, in whether a backward is whole or
- * split into I and a delayed W, and in the number of interleaved chunks.
+ * The schedules of the family differ in three properties: the number of forwards in the
+ * warm-up, whether a backward is whole or split into I and a delayed W, and the number of
+ * interleaved chunks.
  */
 
 #include "base/size.h"
@@ -18,25 +19,26 @@
 
 struct variant {
     const char *name;
-    uint32_t warmup_per_rank;  /* forwards in the warm-up per rank after this one */
-    bool split;                /* each backward is I and W */
-    uint32_t w_delay_per_rank; /* if split: delay of W, in I's per rank before this one */
-    bool interleaved;          /* several chunks per rank */
+    uint32_t warmup_per_rank; /* number of warm-up forwards per rank that follows this rank */
+    bool split;               /* true: each backward is split into I and W */
+    /* if split: delay of W, as a number of I actions per rank that precedes this rank */
+    uint32_t w_delay_per_rank;
+    bool interleaved; /* true: a rank may have several chunks */
 };
 
-/* Iterates over the (chunk, micro) pairs of a rank.  Micros pass the chunks in groups: all micros of
- * a group run through chunk 0, then all of them through chunk 1 and so on, then the next group.
- * With one chunk that is plain micro order.
+/* Iterates over the (chunk, micro) pairs of a rank.  Micros pass the chunks in groups: all
+ * micros of a group run through chunk 0, then all micros of the group run through chunk 1 and
+ * so on, then the next group starts.  With one chunk, this is plain micro order.
  *
  *     P = 2, V = 2, M = 5:   micro  0 1 2 0 1 2 3 4 3 4      groups of 3 and 2
  *                            chunk  0 0 0 1 1 1 0 0 1 1
  *
- * Without a group size there are max(1, M div P) groups of nearly equal size.  The larger ones
- * must come first: the order deadlocks otherwise.
+ * Without a group size there are max(1, M div P) groups of nearly equal size.  The larger
+ * groups must come first, because otherwise the order deadlocks.
  */
 struct group_iter {
     uint32_t chunks, micros;
-    uint32_t group; /* fixed size, or 0 */
+    uint32_t group; /* fixed group size in micros, or 0 for groups of nearly equal size */
     uint32_t n_groups;
     uint32_t at_group, at_chunk, at_micro, end_micro;
 };
@@ -89,7 +91,7 @@ struct emitter {
     const struct variant *variant;
     uint32_t ranks, rank;
     struct group_iter forward, backward, weight;
-    uint64_t n_pending_w; /* I's without their W so far */
+    uint64_t n_pending_w; /* number of I actions whose W has not run yet */
 };
 
 static void emit_forward(struct emitter *e)
@@ -99,7 +101,7 @@ static void emit_forward(struct emitter *e)
     group_iter_next(&e->forward);
 }
 
-/* Appends a backward action; backwards run the chunks in reverse order. */
+/* Appends a backward action.  Backwards visit the chunks in reverse order. */
 static void emit_reverse(struct emitter *e, enum weft_act_kind kind, struct group_iter *t)
 {
     wf_builder_add(e->b, e->rank, kind, (t->chunks - 1 - t->at_chunk) * e->ranks + e->rank,
@@ -164,7 +166,8 @@ WF_GENERATOR(1f1b)
     return make(&(struct variant){"1f1b", 1, false, 0, false}, params, out, err);
 }
 
-/* Twice the warm-up hides the hops: a gradient travels while the next forward runs. */
+/* Eager 1F1B has twice the warm-up of 1F1B.  This hides the hop times, because a gradient is in
+ * transit while the next forward runs. */
 WF_GENERATOR(eager_1f1b)
 {
     return make(&(struct variant){"eager-1f1b", 2, false, 0, false}, params, out, err);
@@ -175,20 +178,22 @@ WF_GENERATOR(1f1b_split)
     return make(&(struct variant){"1f1b-split", 1, true, 0, false}, params, out, err);
 }
 
-/* W runs r micros late on rank r and fills the bubble of the cool-down. */
+/* On rank r, W runs r micros after its I and fills the bubble of the cool-down. */
 WF_GENERATOR(zb_h1)
 {
     return make(&(struct variant){"zb-h1", 1, true, 1, false}, params, out, err);
 }
 
-/* Twice the warm-up and twice the delay of W: no bubble by span if F = I = W. */
+/* ZB-H2 has twice the warm-up and twice the W delay of ZB-H1.  If F, I and W take equal time,
+ * no rank is idle between its first and its last action. */
 WF_GENERATOR(zb_h2)
 {
     return make(&(struct variant){"zb-h2", 2, true, 2, false}, params, out, err);
 }
 
-/* Checks a schedule with a given group size for deadlock.  Megatron accepts groups with
- * P <= N <= M and M mod N = 0 or >= P.  Other sizes may run or deadlock; the walk decides. */
+/* Checks a schedule with a given group size for deadlock.  Megatron accepts a group size N if P
+ * <= N <= M and M mod N is 0 or at least P.  Schedules with other group sizes may or may not
+ * deadlock, so the function runs the walk. */
 static enum weft_status check_deadlock(const struct weft_gen_params *params,
                                        struct weft_schedule *s, struct weft_schedule **out,
                                        struct weft_error *err)

@@ -1,11 +1,13 @@
-/* 1F1B on a V: two stages per rank, down the ranks and back up, with whole backwards.
+/* 1F1B on a V placement, with two stages per rank and whole backwards.  The stages go from the
+ * first rank to the last and back.
  *
  *     rank 0   F0 F1 F2 f0 b0 f1 b1 F3 B0 ...      capitals: chunk 0
  *     rank 1      F0 f0 F1 f1 b0 B0 F2 ...
  *
- * Repeated as a pattern with F = 1 and B = 2, it needs at most 2 * (floor(2P/3) + 1) activations of
- * a chunk on any rank, two thirds of what 1f1b on a loop needs.  That is the limit here.  If the
- * caller gives a limit, the lower one applies.
+ * If F takes 1 unit and B takes 2 units, the repeated pattern needs at most 2 * (floor(2P/3) +
+ * 1) activations of a chunk on any rank, two thirds of the memory of 1f1b on a loop placement.
+ * This number is the memory limit of the generator.  If the caller also gives a limit, the
+ * lower limit applies.
  */
 #include "planning/sched/gen/search.h"
 

@@ -1,16 +1,17 @@
 /* BitPipe: two V pipelines through the same ranks in opposite directions.
  *
- * The V of the down pipe has stages r and 2P-1-r on rank r.  The V of the up pipe is its mirror
- * image with stages P-1-r and P+r.  A rank's own direction is the one whose input is nearer.  A unit
- * is P micros, half of them per direction.  With h = P/2 and n ranks from this one to the middle,
- * the forwards of a unit on a rank are
+ * On rank r, the V of the down pipe has stages r and 2P-1-r.  The V of the up pipe is the
+ * mirror image, with stages P-1-r and P+r.  A rank's "own" direction is the pipe whose first
+ * stage is nearer to the rank.  A unit is P micros, P/2 per direction.  Let h = P/2, and let n
+ * be the number of ranks from this rank to the middle.  The forwards of a unit on a rank are
  *
  *     n x own first half;  h-n x (other first, own first);  n x (other first, other second);
  *     h-n x (own second, other second);  n x own second
  *
- * and its backwards are the same with first and second half exchanged.  The warm-up has
- * 3P/2 + min(r, P-1-r) forwards, then forwards and backwards alternate.  Units are joined: the last
- * n backwards of a unit alternate with the first n forwards of the next.
+ * The backwards of the unit have the same order with first and second half exchanged.  The
+ * warm-up has 3P/2 + min(r, P-1-r) forwards, then forwards and backwards alternate.
+ * Consecutive units overlap: the last n backwards of a unit alternate with the first n forwards
+ * of the next unit.
  */
 #include <stdlib.h>
 
@@ -22,13 +23,14 @@ struct step {
 
 struct bitpipe {
     uint32_t ranks, micros;
-    struct step *forward, *backward; /* borrowed: (2P), one unit of one rank */
+    struct step *forward, *backward; /* borrowed: (2P), the steps of one unit on one rank */
 };
 
-/* One of the two directions on one rank. */
+/* The state of one of the two directions on one rank. */
 struct direction {
-    uint32_t first, second;     /* its stages, of the first and the second half of the model */
-    uint32_t n_first, n_second; /* steps listed so far */
+    /* stages of this direction in the first and second half of the model */
+    uint32_t first, second;
+    uint32_t n_first, n_second; /* number of steps listed so far per stage */
     uint32_t micro;             /* the direction's first micro */
 };
 
@@ -81,7 +83,7 @@ static void emit_rank(const struct bitpipe *p, struct wf_builder *b, uint32_t r)
 
     uint32_t n_warm_up = 3 * h + (r < h ? r : ranks - 1 - r), units = p->micros / ranks;
     for (uint32_t u = 0; u < units; u++) {
-        uint32_t micro = u * h; /* micros of each direction before this unit */
+        uint32_t micro = u * h; /* number of micros per direction in earlier units */
         uint32_t joined = u == 0 ? 0 : n;
         for (uint32_t k = joined; k < n_warm_up; k++)
             wf_builder_add(b, r, WEFT_ACT_F, p->forward[k].stage, micro + p->forward[k].micro);

@@ -1,12 +1,12 @@
-/* Chimera: f pairs of pipes through the same D ranks, one of each pair down and one up, so that
- * each fills the bubble of the other.  A unit is D micros, D/2f per pipe.  Micro i of a unit runs
- * stage s
+/* Chimera: f pairs of pipes through the same D ranks.  Each pair has one down pipe and one up
+ * pipe, so that each pipe fills the bubble of the other.  A unit is D micros, D/(2f) per pipe.
+ * Micro i of a unit runs stage s
  *
  *     forward in tick 2i + s,   backward in tick 2i + 2D - 1 - s
  *
- * and the next unit starts 2D ticks later.  Down pipe j starts on rank jD/f, its up pipe on the
- * rank before that.  Forwards and backwards of all pipes then have different ticks on every rank,
- * because D is even and f divides D/2.  The last unit may have fewer micros.
+ * and the next unit starts 2D ticks later.  Down pipe j starts on rank jD/f, and the up pipe of
+ * this pair starts on the preceding rank.  Because D is even and f divides D/2, all forwards
+ * and backwards on a rank then have different ticks.  The last unit may have fewer micros.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,14 @@
-/* DualPipe, with two directions and cut in half to a V.
+/* Generates DualPipe, which has two directions, and DualPipeV, its variant on a V placement
+ * with half the ranks.
  *
- * Both have eight phases.  A rank works for two directions at once: `near`, whose input is nearer to
- * the rank, and `far`.  In DualPipe the directions are two pipes through the same ranks.  On the V
- * they are the path down and the path back up, and the turn is local.
+ * Both schedules have eight phases.  A rank serves two directions at once: `near`, whose first
+ * stage is nearer to the rank, and `far`, the other direction.  In DualPipe the directions are
+ * two pipes through the same ranks.  In DualPipeV the directions are the path down and the path
+ * back up, and the last rank has both stages at the turn.
  *
- * With H ranks from the near end to the turn, of which this rank is number h (from 0), and m micros
- * per direction ("&" joins an overlapped pair, "I" appends its W to a queue, "W" runs the oldest one
- * of the queue):
+ * Let H be the number of ranks from the near end to the turn, h the index of this rank among
+ * them (from 0), and m the number of micros per direction.  "&" joins an overlapped pair, "I"
+ * appends its W to a queue, and "W" runs the oldest W in the queue:
  *
  *     1  2(H-h-1) x  F near                    5  H-h-1 x  B far, F far & B near
  *     2  h+1      x  F near, F far             6  h+1   x  B far, B near; I from the middle on
@@ -21,7 +23,7 @@
 
 struct dualpipe_direction {
     uint32_t stage, first_micro;
-    uint32_t n_f, n_b; /* forwards and backwards so far */
+    uint32_t n_f, n_b; /* number of forwards and backwards so far */
 };
 
 struct pending_w {
@@ -33,7 +35,8 @@ struct dual {
     uint32_t rank;
     uint32_t half, at, micros; /* H, h, m */
     struct dualpipe_direction near, far;
-    struct pending_w *queue; /* borrowed: the pending W's; large enough for all of a rank */
+    /* borrowed: pending W actions; has space for all W actions of a rank */
+    struct pending_w *queue;
     size_t q_begin, q_end;
 };
 
@@ -89,7 +92,7 @@ static void steady(struct dual *d)
     uint32_t to_turn = d->half - 1 - d->at;
     for (uint32_t i = 0; i < d->micros - 2 * d->half + d->at + 1; i++) {
         if (i == 0 && to_turn == 0) {
-            /* At the turn, the first far backward needs this forward. */
+            /* On the rank at the turn, the first far backward needs this forward. */
             forward(d, &d->near);
             backward(d, &d->far, false);
         } else {

@@ -1,6 +1,7 @@
-/* The generators of schedules, listed in generators.c.  A generator receives checked sizes (at
- * least one rank, one micro and one chunk; products that do not overflow).  It returns
- * WEFT_USAGE for sizes that it does not support, with a message that names sizes that work. */
+/* The generators of schedules, listed in generators.c.  The sizes that a generator receives are
+ * already checked: there is at least one rank, one micro and one chunk, and products of sizes
+ * do not overflow.  A generator returns WEFT_USAGE for sizes that it does not support, and the
+ * error message names supported sizes. */
 #ifndef PLANNING_SCHED_GEN_GEN_H
 #define PLANNING_SCHED_GEN_GEN_H
 

@@ -72,7 +72,7 @@ const struct weft_generator *weft_generator_find(const char *name)
     return NULL;
 }
 
-/* Checks what all generators have in common and fills in the default number of chunks. */
+/* Checks the parameters that all generators share, and sets the default number of chunks. */
 static enum weft_status check_params(const struct weft_generator *g, struct weft_gen_params *p,
                                      struct weft_error *err)
 {

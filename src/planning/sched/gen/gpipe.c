@@ -1,5 +1,5 @@
-/* GPipe: all forwards, then all backwards, both in micro order.  With several chunks, a rank runs
- * one micro through all its chunks before the next: micro outer, chunk inner.
+/* GPipe: all forwards, then all backwards, both in micro order.  With several chunks, a rank
+ * runs one micro through all of its chunks before it starts the next micro.
  *
  *     F0 F1 F2 F3 | B0 B1 B2 B3
  */
