@@ -1,13 +1,13 @@
-/* Filling in the error record.  The function that detects an error fills it in; callers return it
- * unchanged. */
+/* Fills in the error record.  The function that detects an error fills in the record; its
+ * callers pass the record on unchanged. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
 #include "weft/status.h"
 
-/* Fills in the record and evaluates to the status:
+/* Fills in the error record and evaluates to the status:
  *     return WEFT_FAIL(err, WEFT_USAGE, "ranks is 0; give at least 1"); */
-#ifdef __clang_analyzer__ /* it does not see the result of functions in other files */
+#ifdef __clang_analyzer__ /* the analyzer does not see the code of other files */
 #define WEFT_FAIL(err, status, ...)                                                            \
     (wf_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__), (status))
 #else
@@ -15,8 +15,8 @@
     wf_error_set((err), (status), __FILE__, __LINE__, __VA_ARGS__)
 #endif
 
-/* Returns from the calling function if the call fails.  Only for functions that have nothing to
- * free at that point. */
+/* Evaluates `call` and returns its status from the enclosing function if the call fails.  Use
+ * it only where the enclosing function has nothing to free. */
 #define WEFT_TRY(call)                                                                         \
     do {                                                                                       \
         enum weft_status wf_try_status = (call);                                               \
@@ -24,7 +24,7 @@
             return wf_try_status;                                                              \
     } while (0)
 
-/* Fills in the record, if `err` is not NULL, and returns `status`.  A message that is too long is
+/* Fills in *err, if `err` is not NULL, and returns `status`.  A message that is too long is
  * truncated and ends in "...". */
 enum weft_status wf_error_set(struct weft_error *err, enum weft_status status, const char *file,
                               int line, const char *format, ...)

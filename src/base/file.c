@@ -174,7 +174,7 @@ enum weft_status wf_dir_sync_parent(const char *path, struct weft_error *err)
     return st;
 }
 
-/* Returns the attempt-th temporary name beside `path`, or NULL if memory runs out. */
+/* Returns temporary name number `attempt` beside `path`, or NULL if memory runs out. */
 static char *temporary_path(const char *path, int attempt)
 {
     size_t n = strlen(path) + 40;
@@ -219,7 +219,7 @@ enum weft_status wf_fd_write(int fd, const char *path, const void *bytes, size_t
         ssize_t written = write(fd, at, n);
         if (written < 0 && errno == EINTR)
             continue;
-        if (written == 0) /* POSIX does not define an error here; the disk is full */
+        if (written == 0) /* POSIX defines no errno for this case; the disk is full */
             errno = ENOSPC;
         if (written <= 0)
             return wf_file_fail_write(path, err);

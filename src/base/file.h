@@ -1,5 +1,6 @@
-/* Reads whole files with a size limit and writes files atomically: a reader sees the old file or
- * the new one, never a part.  Also joins, trims and tests paths and makes directories durable. */
+/* Reads whole files with a size limit and writes files atomically: a reader sees either the
+ * complete old file or the complete new file.  Also joins, trims and tests paths and makes
+ * directories durable. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -11,12 +12,12 @@
 
 /* -- reading ------------------------------------------------------------------------------- */
 
-/* Opens a regular file for reading.  Returns WEFT_CKPT if it is missing, not readable or not a
- * regular file (a pipe might never end).  The caller closes *fd.  Local. */
+/* Opens a regular file for reading.  Returns WEFT_CKPT if the file is missing, not readable or
+ * not a regular file (a pipe might never end).  The caller closes *fd.  Local. */
 enum weft_status wf_file_open(const char *path, int *fd, uint64_t *size,
                               struct weft_error *err);
 
-/* Reads exactly n bytes at `offset`.  Returns WEFT_CKPT if the file ends before that.  Local. */
+/* Reads exactly n bytes at `offset`.  Returns WEFT_CKPT if the file has fewer bytes.  Local. */
 enum weft_status wf_file_read_at(int fd, const char *path, uint64_t offset, void *out, size_t n,
                                  struct weft_error *err);
 
@@ -30,26 +31,27 @@ enum weft_status wf_file_read(const char *path, size_t limit, char **bytes, size
 /* A file that is being written.  The bytes go to a temporary file beside `path`, which
  * wf_atomic_file_commit() syncs and renames to `path`. */
 struct wf_atomic_file {
-    int fd;           /* -1: none */
-    char *path, *tmp; /* owned */
+    int fd;           /* descriptor of the temporary file; -1 if it is not open */
+    char *path, *tmp; /* owned: the final path, the temporary path */
     char *buffer;     /* owned: collects small writes */
     size_t n_buffered;
 };
 
-/* Creates the temporary file.  All functions return WEFT_IO if the system refuses.  Call
- * wf_atomic_file_release() after every outcome; it removes the temporary file unless it was
- * committed.  Local. */
+/* Creates the temporary file.  All functions of this object return WEFT_IO if a system call
+ * fails.  Call wf_atomic_file_release() after success and after failure; it removes the
+ * temporary file unless wf_atomic_file_commit() succeeded.  Local. */
 enum weft_status wf_atomic_file_open(struct wf_atomic_file *f, const char *path,
                                      struct weft_error *err);
 /* Appends n bytes. */
 enum weft_status wf_atomic_file_write(struct wf_atomic_file *f, const void *bytes, size_t n,
                                       struct weft_error *err);
-/* Overwrites n bytes at `offset`, which were written before. */
+/* Overwrites n bytes at `offset`.  This range must already have been written. */
 enum weft_status wf_atomic_file_overwrite(struct wf_atomic_file *f, uint64_t offset,
                                           const void *bytes, size_t n, struct weft_error *err);
 /* Makes the file durable and renames it to its final path. */
 enum weft_status wf_atomic_file_commit(struct wf_atomic_file *f, struct weft_error *err);
-/* Frees the buffers and removes an uncommitted file.  A file that failed to open is allowed. */
+/* Frees the buffers and removes the temporary file if it was not committed.  Also valid after
+ * wf_atomic_file_open() failed. */
 void wf_atomic_file_release(struct wf_atomic_file *f);
 
 /* Writes a whole file atomically.  Local. */
@@ -90,10 +92,11 @@ enum weft_status wf_dir_make_temporary(const char *path, char **out, struct weft
 
 /* -- paths --------------------------------------------------------------------------------- */
 
-/* Returns `dir`/`name`, or NULL if memory runs out.  The caller frees it. */
+/* Returns `dir`/`name`, or NULL if memory runs out.  The caller frees the result. */
 char *wf_path_join(const char *dir, const char *name);
 
-/* Returns the path without trailing slashes, or NULL if memory runs out.  The caller frees it. */
+/* Returns the path without trailing slashes, or NULL if memory runs out.  The caller frees the
+ * result. */
 char *wf_path_trim(const char *path);
 
 #endif

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Returns the hash of h (0 at the start) and one more piece.  The division into pieces matters:
- * "ab", "c" and "a", "bc" have different hashes. */
+/* Extends the hash `h` (0 at the start) by one piece of n bytes and returns the new hash.  The
+ * division into pieces matters: "ab", "c" and "a", "bc" have different hashes. */
 static inline uint64_t wf_hash(uint64_t h, const void *bytes, size_t n)
 {
     const unsigned char *at = bytes;
@@ -27,7 +27,8 @@ static inline uint64_t wf_hash(uint64_t h, const void *bytes, size_t n)
     return h ^ h >> 29;
 }
 
-/* Returns the CRC-32C (Castagnoli) of n bytes.  It uses no table and suits short records. */
+/* Returns the CRC-32C (Castagnoli) of n bytes.  The function uses no lookup table and is meant
+ * for short records. */
 static inline uint32_t wf_crc32c(const void *bytes, size_t n)
 {
     uint32_t crc = UINT32_MAX;

@@ -7,7 +7,7 @@
 #include "base/numbers.h"
 #include "base/text.h"
 
-/* Bytes that are not UTF-8 become U+FFFD. */
+/* Prints a quoted JSON string.  Bytes that are not UTF-8 become U+FFFD. */
 static void put_string(FILE *out, const char *s)
 {
     fputc('"', out);

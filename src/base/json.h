@@ -19,8 +19,8 @@
 
 struct wf_json {
     FILE *out;   /* borrowed */
-    bool comma;  /* a value precedes at this level */
-    bool failed; /* set by callers whose value could not be computed */
+    bool comma;  /* true if a value was already written at this level */
+    bool failed; /* set by callers that could not compute a value */
 };
 
 /* Begins an object or a list; `bracket` is '{' or '['. */
@@ -38,7 +38,8 @@ void wf_json_uint(struct wf_json *j, const char *key, uint64_t value);
 /* Writes true or false. */
 void wf_json_bool(struct wf_json *j, const char *key, bool value);
 
-/* Writes the shortest text that reads back as the same double, or null if it is not finite. */
+/* Writes the shortest text that reads back as the same double, or null if `value` is not
+ * finite. */
 void wf_json_number(struct wf_json *j, const char *key, double value);
 
 #endif

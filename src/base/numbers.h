@@ -5,28 +5,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WF_NUMBER_CHARS = 32 }; /* enough for every text of this header */
+enum { WF_NUMBER_CHARS = 32 }; /* enough for the output of every function below */
 
 /* Writes the shortest decimal text of at most 17 significant digits that reads back as the same
  * double.  Numbers of up to 15 digits are written without an exponent. */
 void wf_number_print(double value, char out[WF_NUMBER_CHARS]);
 
-/* Does the same, but prefers an exponent to trailing zeros: 1e+05. */
+/* Like wf_number_print(), but writes an exponent instead of trailing zeros: 1e+05. */
 void wf_number_print_short(double value, char out[WF_NUMBER_CHARS]);
 
-/* Writes the shortest decimal text that, read as a double and rounded, is the same float. */
+/* Writes the shortest decimal text that gives the same float if it is read as a double and then
+ * rounded to a float. */
 void wf_number_print_float(float value, char out[WF_NUMBER_CHARS]);
 
 /* Writes decimal digits in groups of three, "1,234,567", and returns `out`. */
 const char *wf_digits_group(char out[WF_NUMBER_CHARS], const char *digits);
 
-/* Writes a number in groups of three digits and returns `out`. */
+/* Writes n in groups of three digits and returns `out`. */
 const char *wf_grouped(char out[WF_NUMBER_CHARS], uint64_t n);
 
 enum wf_bytes_style {
-    WF_BYTES_BINARY,  /* 1.5 MiB */
-    WF_BYTES_PRECISE, /* 1.50 MiB: three significant digits */
-    WF_BYTES_DECIMAL, /* 1.57MB: powers of 1000, three significant digits */
+    WF_BYTES_BINARY,  /* "1.5 MiB" */
+    WF_BYTES_PRECISE, /* "1.50 MiB": three significant digits */
+    WF_BYTES_DECIMAL, /* "1.57MB": powers of 1000, three significant digits */
 };
 
 /* Writes a number of bytes with the largest unit that fits, and returns `out`. */

@@ -1,4 +1,4 @@
-/* Text made safe to print. */
+/* Makes text safe to print. */
 #include "base/printable.h"
 
 #include <string.h>

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Mixes 64 bits: a bijection in which every input bit affects every output bit. */
+/* Mixes 64 bits.  The function is a bijection in which every input bit affects every output
+ * bit. */
 static inline uint64_t wf_random_mix(uint64_t x)
 {
     /* David Stafford's "variant 13" of the MurmurHash3 finaliser. */
@@ -21,7 +22,7 @@ static inline uint64_t wf_random_u64(uint64_t seed, uint64_t stream, uint64_t po
     return wf_random_mix(key + position * golden);
 }
 
-/* Returns a random number 0 .. n-1, n >= 1, with a bias under 2^-32. */
+/* Returns a random number from 0 to n-1; n must be at least 1.  The bias is less than 2^-32. */
 static inline uint32_t wf_random_below(uint64_t seed, uint64_t stream, uint64_t position,
                                        uint32_t n)
 {

@@ -1,4 +1,4 @@
-/* SHA-256 after FIPS 180-4. */
+/* SHA-256 as specified in FIPS 180-4. */
 #include "base/sha256.h"
 
 #include <string.h>

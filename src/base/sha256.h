@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), and the form in which a Content-Security-Policy lists a script. */
+/* SHA-256 (FIPS 180-4), and the text form of a hash in a Content-Security-Policy. */
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H
 
@@ -9,7 +9,8 @@
 /* Writes the hash of `len` bytes. */
 void wf_sha256(const unsigned char *bytes, size_t len, uint8_t out[32]);
 
-/* Prints the source expression of a script or a style: 'sha256-<base64>', with its quotes. */
+/* Prints the Content-Security-Policy source expression of a script or a style:
+ * 'sha256-<base64>', including the single quotes. */
 void wf_sha256_policy(FILE *out, const unsigned char *bytes, size_t len);
 
 #endif

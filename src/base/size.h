@@ -1,4 +1,5 @@
-/* Arithmetic on sizes.  Sizes from files and users must use the checked operations. */
+/* Arithmetic on sizes.  Code that computes with sizes from files or users must use the checked
+ * functions wf_size_mul() and wf_size_add(). */
 #ifndef BASE_SIZE_H
 #define BASE_SIZE_H
 
@@ -6,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Multiplies; returns false on overflow. */
+/* Multiplies a and b; returns false on overflow. */
 static inline bool wf_size_mul(size_t a, size_t b, size_t *out)
 {
     return !__builtin_mul_overflow(a, b, out);
 }
 
-/* Adds; returns false on overflow. */
+/* Adds a and b; returns false on overflow. */
 static inline bool wf_size_add(size_t a, size_t b, size_t *out)
 {
     return !__builtin_add_overflow(a, b, out);
@@ -36,13 +37,15 @@ static inline size_t wf_size_round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Returns the smaller number.  Unlike fmin() it is inline and does not handle NaN. */
+/* Returns the smaller number.  Unlike fmin(), this function is inline and does not handle
+ * NaN. */
 static inline double wf_double_min(double a, double b)
 {
     return a < b ? a : b;
 }
 
-/* Returns the larger number.  Unlike fmax() it is inline and does not handle NaN. */
+/* Returns the larger number.  Unlike fmax(), this function is inline and does not handle
+ * NaN. */
 static inline double wf_double_max(double a, double b)
 {
     return a > b ? a : b;
@@ -52,7 +55,8 @@ struct wf_range {
     size_t begin, end;
 };
 
-/* Returns the i-th of n consecutive ranges of 0 .. total, the first total % n longer by one. */
+/* Divides `total` elements into n consecutive ranges and returns range i.  The first total % n
+ * ranges have one more element than the others. */
 static inline struct wf_range wf_range_part(size_t total, size_t n, size_t i)
 {
     size_t q = total / n, r = total % n;

@@ -8,7 +8,8 @@
 
 enum { MAX_PATH_LEN = 4096 };
 
-/* "max" and other text that is not a number mean no limit. */
+/* Reads a limit in bytes from a file.  Returns SIZE_MAX (no limit) for "max", for other text
+ * that is not a number, and for a missing file. */
 static size_t read_limit(const char *path)
 {
     unsigned long long bytes;
@@ -20,8 +21,9 @@ static size_t read_limit(const char *path)
     return n == 1 && bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX;
 }
 
-/* The limit of a group applies to its descendants, so all groups up to the root are read.  In a
- * container the path may not exist below the root. */
+/* Returns the lowest limit of a group and its ancestors up to the root, because the limit of a
+ * group also applies to its descendants.  In a container the path may not exist below the
+ * root. */
 static size_t min_limit_upward(const char *root, const char *sub, char *group, const char *file)
 {
     char path[2 * MAX_PATH_LEN];
@@ -37,7 +39,8 @@ static size_t min_limit_upward(const char *root, const char *sub, char *group, c
     }
 }
 
-/* Returns whether "memory" is one of the names before the colon of "cpu,memory:/path". */
+/* Returns whether "memory" is one of the comma-separated names before the colon, as in
+ * "cpu,memory:/path". */
 static int lists_memory(const char *names)
 {
     size_t all = strcspn(names, ":");
@@ -50,7 +53,8 @@ static int lists_memory(const char *names)
     return 0;
 }
 
-/* A line is "number:controllers:/path".  Control groups version 2 have number 0 and no names. */
+/* Returns the limit for one line "number:controllers:/path".  Version 2 of control groups has
+ * number 0 and no controller names. */
 static size_t limit_of_line(char *line, const char *root)
 {
     char *names = strchr(line, ':'), *group = names == NULL ? NULL : strchr(names + 1, ':');

@@ -114,7 +114,7 @@ const char *wf_text_nearest(const char *written, const char *const *names, size_
 
 size_t wf_text_distance(const char *a, const char *b)
 {
-    size_t row[64]; /* one row of the edit-distance table; longer names are never near */
+    size_t row[64]; /* one row of the edit-distance table; longer names never match */
     size_t na = strlen(a), nb = strlen(b);
     if (nb >= sizeof row / sizeof row[0] || na >= sizeof row / sizeof row[0])
         return na > nb ? na : nb;

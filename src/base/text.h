@@ -1,5 +1,5 @@
-/* A growing text buffer, UTF-8, and distances between names.  A failed allocation sets `failed`;
- * later additions do nothing, so callers check once, at the end. */
+/* A growing text buffer, UTF-8, and distances between names.  A failed allocation sets
+ * `failed`; later additions do nothing, so callers check `failed` once, at the end. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -33,22 +33,23 @@ void wf_text_addf(struct wf_text *t, const char *format, ...)
 /* Frees the buffer. */
 void wf_text_release(struct wf_text *t);
 
-/* Returns the number of bytes of the UTF-8 character at `text`, which ends in NUL; 0 if the bytes
- * are malformed.  The length of the NUL is 1. */
+/* Returns the number of bytes of the first UTF-8 character of the NUL-terminated `text`, or 0
+ * if its bytes are malformed.  For an empty text the result is 1, the length of the NUL. */
 int wf_utf8_length(const char *text);
 
-/* Returns the plural ending of a noun after the number `n`: "1 rank", "2 ranks". */
+/* Returns the plural ending ("s" or "") of a noun after the number `n`: "1 rank", "2 ranks". */
 static inline const char *wf_plural(unsigned long long n)
 {
     return n == 1 ? "" : "s";
 }
 
-/* Returns the edit distance of two names, ignoring case. */
+/* Returns the edit distance between two names, ignoring case. */
 size_t wf_text_distance(const char *a, const char *b);
 
-/* Returns the name most similar to `written`, for "did you mean": one that `written` is a prefix of,
- * else the one with the minimum distance; NULL if none is similar.  Consecutive names are `stride`
- * bytes apart, so that they can be a field of a table. */
+/* Returns the name that is most similar to `written`, for a "did you mean" message: a name that
+ * begins with `written`, or else the name with the minimum edit distance.  Returns NULL if no
+ * name is similar.  Consecutive names are `stride` bytes apart, so that the names can be a
+ * field of a table. */
 const char *wf_text_nearest(const char *written, const char *const *names, size_t n,
                             size_t stride);
 

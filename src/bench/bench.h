@@ -15,30 +15,30 @@
 enum { WF_BENCH_MAX_REPEAT = 1000 };
 
 struct wf_bench_params {
-    const char *spec;      /* name of a model */
+    const char *spec;      /* name of the model */
     const char *precision; /* "fp32" or "bf16" */
-    const char *schedule;  /* pipeline: its schedule */
-    const char *dir;       /* checkpoint: a directory on the disk to be measured */
+    const char *schedule;  /* pipeline benchmark: name of the schedule */
+    const char *dir;       /* checkpoint benchmark: directory on the measured disk */
     uint32_t batch,
-        seq;          /* sequences per step (pipeline: per micro-batch), tokens per sequence */
-    uint32_t micros;  /* per step */
-    uint32_t threads; /* 0: one per core */
-    uint32_t ranks;   /* pipeline: ranks of one thread */
-    uint32_t repeat;  /* rounds, 1 to WF_BENCH_MAX_REPEAT */
-    uint32_t steps;   /* checkpoint: steps from one checkpoint to the next */
-    bool (*is_stopped)(void); /* true ends the checkpoint benchmark early; or NULL */
+        seq;          /* sequences per step (pipeline: per micro-batch); tokens per sequence */
+    uint32_t micros;  /* micro-batches per step */
+    uint32_t threads; /* number of threads; 0: one per core */
+    uint32_t ranks;   /* pipeline benchmark: number of one-thread ranks */
+    uint32_t repeat;  /* number of rounds, 1 to WF_BENCH_MAX_REPEAT */
+    uint32_t steps;   /* checkpoint benchmark: steps between two checkpoints */
+    bool (*is_stopped)(void); /* returns true to stop the checkpoint benchmark; may be NULL */
 };
 
 /* -- training steps --------------------------------------------------------------------------- */
 
 enum { WF_BENCH_N_TIMES = WF_N_TIMERS + 1 };
 
-/* Medians over the steps of one way to sum gradients. */
+/* Medians over the steps that use one kind of gradient sum, exact or fast. */
 struct wf_bench_train_mode {
-    double tok_s, seconds;          /* seconds per step */
-    double share;                   /* of the peak */
-    double peak, burst;             /* FLOP/s, sampled during the steps and between them */
-    double times[WF_BENCH_N_TIMES]; /* shares of the step */
+    double tok_s, seconds; /* tokens per second; seconds per step */
+    double share;          /* achieved FLOP/s as a share of the peak */
+    double peak, burst;    /* peak FLOP/s, sampled during the steps; between the steps */
+    double times[WF_BENCH_N_TIMES]; /* time of each part as a share of the step time */
     double loss;
     struct wf_tstage_bytes memory;
     size_t moment_bytes;
@@ -46,29 +46,29 @@ struct wf_bench_train_mode {
 
 struct wf_bench_train {
     uint32_t threads;
-    double flops;       /* per step */
-    bool bf16_emulated; /* bf16 on a machine without bf16 dot products: fp32 ones run */
+    double flops;       /* FLOP per step */
+    bool bf16_emulated; /* bf16 products run as fp32: no bf16 instructions */
     struct wf_bench_train_mode exact, fast;
-    double exact_cost; /* extra time of exact sums, as a share of a step with fast sums */
+    double exact_cost; /* extra time of exact sums, relative to a step with fast sums */
 };
 
 /* Runs training steps with random weights and tokens, alternately with exact and fast sums. */
 enum weft_status wf_bench_train(const struct wf_bench_params *p, struct wf_bench_train *out,
                                 struct weft_error *err);
 
-/* Returns the name of entry i of `times`. */
+/* Returns the name of entry i of `times` in struct wf_bench_train_mode. */
 const char *wf_bench_time_name(size_t i);
 
 /* -- kernels ---------------------------------------------------------------------------------- */
 
-/* The best of several runs of one kernel. */
+/* Figures of the best of several runs of one kernel. */
 struct wf_bench_kernel {
     const char *name;
     char shape[40];
-    double flops, bytes; /* per run; one of the two is 0 */
+    double flops, bytes; /* FLOP and bytes per run; one of the two is 0 */
     double seconds;
     double rate;  /* FLOP/s or bytes/s */
-    double share; /* of the peak; 0 if `flops` is 0 */
+    double share; /* rate as a share of the peak; 0 if `flops` is 0 */
     uint32_t threads;
 };
 
@@ -80,47 +80,50 @@ enum weft_status wf_bench_kernels(const struct wf_bench_params *p, wf_bench_kern
 
 /* -- pipelines -------------------------------------------------------------------------------- */
 
-/* The fastest step of one layout. */
+/* Figures of the fastest step of one layout. */
 struct wf_bench_layout {
     double tok_s;
-    double rest;               /* share of the step outside of the pipeline: sums and update */
-    double bubble, bubble_sim; /* measured; simulated with the measured costs */
-    double share;              /* of the rate that one rank and the simulated bubble allow */
+    double rest; /* share of the step outside the pipeline: gradient sums and update */
+    double bubble, bubble_sim; /* measured bubble; bubble simulated with the measured costs */
+    double share; /* throughput relative to one rank's throughput with the simulated bubble */
 };
 
-/* The time of one message, one way. */
+/* The time of one message in one direction. */
 struct wf_bench_ping {
     size_t bytes;
     uint32_t rounds;
-    double seconds, plain_seconds; /* medians; plain: the transport's own send, 0 if none */
+    double seconds,
+        plain_seconds; /* medians; plain: of the transport's own send, 0 if it has none */
 };
 
 struct wf_bench_mpi {
     const char *launcher; /* borrowed: "openmpi" or "mpich" */
     bool ran;
     struct wf_bench_layout pipeline;
-    struct wf_bench_ping ping; /* 1 MB */
+    struct wf_bench_ping ping; /* time of a message of 1 MB */
 };
 
 struct wf_bench_pipeline {
-    struct wf_bench_ping small, large; /* 64 bytes, 64 MiB */
+    struct wf_bench_ping small, large; /* messages of 64 bytes and of 64 MiB */
     struct wf_bench_layout one, pipeline, replicas;
     struct wf_bench_mpi mpi[2];
 };
 
-/* Runs wf_bench_pipeline_mpi() in ranks started by out->launcher and fills *out.  Returns false if
- * that is not possible. */
+/* Runs wf_bench_pipeline_mpi() in ranks started by out->launcher and fills *out.  Returns false
+ * if the ranks cannot run. */
 typedef bool wf_bench_launch_fn(const struct wf_bench_params *p, struct wf_bench_mpi *out);
 
-/* Launches `weft bench pipeline` of this program with mpirun and reads the figures that it prints. */
+/* Launches `weft bench pipeline` of this program with mpirun and reads the figures that the
+ * launched program prints. */
 wf_bench_launch_fn wf_bench_launch;
 
-/* Compares a pipeline of one-thread ranks, and replicas, with one rank of as many threads; measures
- * how long messages take.  `launch` measures the same pipeline under each MPI. */
+/* Compares a pipeline of one-thread ranks, and one-thread replicas, with one rank that has the
+ * same number of threads.  Also measures the time of messages.  `launch` measures the pipeline
+ * under each MPI. */
 enum weft_status wf_bench_pipeline(const struct wf_bench_params *p, wf_bench_launch_fn *launch,
                                    struct wf_bench_pipeline *out, struct weft_error *err);
 
-/* Measures a pipeline of the ranks of `comm`; *out is filled on rank 0.  Collective. */
+/* Measures a pipeline on the ranks of `comm` and fills *out on rank 0 only.  Collective. */
 enum weft_status wf_bench_pipeline_mpi(struct weft_comm *comm, const struct wf_bench_params *p,
                                        struct wf_bench_mpi *out, struct weft_error *err);
 
@@ -128,19 +131,19 @@ enum weft_status wf_bench_pipeline_mpi(struct weft_comm *comm, const struct wf_b
 
 struct wf_bench_generate_type {
     enum wf_dtype type;
-    size_t token_bytes; /* of weights, read once per token */
+    size_t token_bytes; /* bytes of weights, which are read once per token */
     double prompt_tok_s, tok_s;
-    double read_bytes_s; /* of memory, by the same threads */
-    double share;        /* of that bandwidth */
+    double read_bytes_s; /* memory bandwidth of the same threads in bytes/s */
+    double share;        /* bandwidth of generation as a share of read_bytes_s */
 };
 
 struct wf_bench_generate {
     uint32_t threads;
-    uint32_t prompt;                        /* tokens */
-    struct wf_bench_generate_type types[2]; /* fp32, bf16 */
+    uint32_t prompt;                        /* number of tokens of the prompt */
+    struct wf_bench_generate_type types[2]; /* figures for fp32 and for bf16 weights */
 };
 
-/* Feeds a model with random weights one token at a time. */
+/* Measures generation, one token at a time, with a model that has random weights. */
 enum weft_status wf_bench_generate(const struct wf_bench_params *p,
                                    struct wf_bench_generate *out, struct weft_error *err);
 
@@ -148,24 +151,26 @@ enum weft_status wf_bench_generate(const struct wf_bench_params *p,
 
 /* The best rates of writing and reading a checkpoint and a plain file of the same size. */
 struct wf_bench_disk {
-    double bytes;                        /* of a checkpoint */
-    double save, save_plain, save_share; /* bytes/s, and the share of plain */
-    double check;                        /* reading back after writing */
-    double load, load_plain, load_share; /* with all hashes compared, as a resumed run does */
-    double cached; /* part of the plain file that was still in memory when it was read */
+    double bytes; /* size of a checkpoint in bytes */
+    double save, save_plain,
+        save_share; /* writing a checkpoint and a plain file, bytes/s; their ratio */
+    double check;   /* verifying a written checkpoint, bytes/s */
+    double load, load_plain,
+        load_share; /* reading with all hashes compared, as on resume; as above */
+    double cached;  /* fraction of the plain file that was in the page cache before reading */
 };
 
 struct wf_bench_checkpoint {
-    uint32_t repeat;          /* rounds that were measured */
-    double without_s, with_s; /* seconds per step, medians */
-    double stall;             /* extra time per step, as a share */
-    double cpu;               /* extra processor time per step, as a share */
-    double checkpoint_s;      /* duration of one checkpoint beside the steps */
+    uint32_t repeat;          /* number of measured rounds */
+    double without_s, with_s; /* median seconds per step without and with a checkpoint */
+    double stall; /* extra time per step, as a share of a step without a checkpoint */
+    double cpu;   /* extra processor time per step, as a share of a step without a checkpoint */
+    double checkpoint_s; /* duration of one checkpoint that is written during steps */
     struct wf_bench_disk disk;
 };
 
-/* Compares steps with and without saving, and checkpoints with plain files.  Leaves no file
- * behind.  Returns WEFT_USAGE if it was stopped. */
+/* Compares the time of steps with and without saving, and the speed of checkpoints with that of
+ * plain files.  Removes all its files.  Returns WEFT_USAGE if p->is_stopped() returned true. */
 enum weft_status wf_bench_checkpoint(const struct wf_bench_params *p,
                                      struct wf_bench_checkpoint *out, struct weft_error *err);
 

@@ -1,5 +1,5 @@
 /* Helpers of the benchmarks: set settings by name, write random tokens, compute medians, detect
- * an early end. */
+ * a request to stop. */
 #ifndef BENCH_BENCH_PRIV_H
 #define BENCH_BENCH_PRIV_H
 
@@ -12,18 +12,18 @@ enum weft_status wf_bench_set(struct wf_train_settings *s, const char *key, cons
 enum weft_status wf_bench_set_number(struct wf_train_settings *s, const char *key,
                                      uint32_t value, struct weft_error *err);
 
-/* Writes a shard of n random tokens of the model's vocabulary. */
+/* Writes a token shard with n random tokens of the model's vocabulary. */
 enum weft_status wf_bench_write_tokens(const char *path, const char *spec, size_t n,
                                        struct weft_error *err);
 
-/* Returns the median of n numbers, 1 to WF_BENCH_MAX_VALUES; does not change them. */
+/* Returns the median of n numbers without changing them; n is from 1 to WF_BENCH_MAX_VALUES. */
 enum { WF_BENCH_MAX_VALUES = 2000 };
 double wf_bench_median(const double *x, size_t n);
 
-/* Returns WEFT_USAGE once an early end of the benchmark is requested. */
+/* Returns WEFT_USAGE once p->is_stopped() returns true. */
 enum weft_status wf_bench_check_stop(const struct wf_bench_params *p, struct weft_error *err);
 
-/* Measures the second half of wf_bench_checkpoint() in `dir`. */
+/* Measures the second part of wf_bench_checkpoint(), checkpoints and plain files, in `dir`. */
 enum weft_status wf_bench_disk(const struct wf_bench_params *p, const char *dir,
                                struct wf_bench_disk *out, struct weft_error *err);
 

@@ -1,5 +1,5 @@
-/* Measures how much saving slows down a run: alternates steps during which a checkpoint is
- * written and steps without one. */
+/* Measures how much saving slows down a run.  Steps during which a checkpoint is written
+ * alternate with steps without a checkpoint. */
 #define _GNU_SOURCE /* mkdtemp, nftw */
 #include <errno.h>
 #include <ftw.h>
@@ -22,9 +22,10 @@ struct checkpoint_bench {
     struct wf_train_settings settings;
     bool has_settings;
     struct wf_trainer *trainer; /* owned */
-    char *dir, *tokens;         /* owned: the directory for all files, and the tokens in it */
+    char *dir, *tokens;         /* owned: the directory of all files; the token file in it */
     struct pace {
-        double seconds[MAX_ROUNDS], cpu[MAX_ROUNDS]; /* per step; cpu: of all threads */
+        double seconds[MAX_ROUNDS],
+            cpu[MAX_ROUNDS]; /* per step; cpu: processor seconds of all threads */
     } without, with;
     double saved[MAX_ROUNDS]; /* seconds per checkpoint */
 };
@@ -95,7 +96,8 @@ static void record(struct pace *p, uint32_t round, struct moment begin, uint32_t
     p->cpu[round] = (double)(end.cpu_ns - begin.cpu_ns) * 1e-9 / n_steps;
 }
 
-/* Steps until a checkpoint is due.  Without wf_trainer_advance_checkpoint() none starts. */
+/* Runs steps until a checkpoint is due.  No checkpoint starts, because
+ * wf_trainer_advance_checkpoint() is not called. */
 static enum weft_status steps_without(struct checkpoint_bench *b, uint32_t round,
                                       struct weft_error *err)
 {
@@ -109,7 +111,8 @@ static enum weft_status steps_without(struct checkpoint_bench *b, uint32_t round
     return WEFT_OK;
 }
 
-/* Starts the due checkpoint and steps until the next one is due, while the first is written. */
+/* Starts the checkpoint that is due.  Runs steps until the next checkpoint is due, while the
+ * first one is written. */
 static enum weft_status steps_with(struct checkpoint_bench *b, uint32_t round,
                                    struct weft_error *err)
 {
@@ -122,7 +125,8 @@ static enum weft_status steps_with(struct checkpoint_bench *b, uint32_t round,
     return WEFT_OK;
 }
 
-/* Steps until the checkpoint is complete, so that it does not slow down the next round. */
+/* Runs steps until the checkpoint is complete, so that writing it does not slow down the next
+ * round. */
 static enum weft_status drain(struct checkpoint_bench *b, double *seconds,
                               struct weft_error *err)
 {
@@ -159,7 +163,8 @@ static enum weft_status run_steps(struct checkpoint_bench *b, struct weft_error 
 
 /* -- figures -------------------------------------------------------------------------------- */
 
-/* Returns the median of the rounds' ratios: both halves of a round ran under the same load. */
+/* Returns the median, over all rounds, of the extra time of `with` relative to `without`.  Both
+ * halves of a round ran under the same load, so each round is compared separately. */
 static double excess(const double *with, const double *without, uint32_t n)
 {
     double each[MAX_ROUNDS];
@@ -190,7 +195,7 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
     return 0;
 }
 
-/* Removes the directory with everything in it, also after an error or an early end. */
+/* Removes the directory and everything in it, also after an error or an early stop. */
 static void clean_up(struct checkpoint_bench *b)
 {
     enum { OPEN_DIRECTORIES = 8 };

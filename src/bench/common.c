@@ -1,5 +1,5 @@
 /* Helpers of the benchmarks: set settings by name, write random tokens, compute medians, detect
- * an early end. */
+ * a request to stop. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -27,7 +27,7 @@ static const char run_name[] = "bench";
 struct disk_bench {
     const struct wf_bench_params *s;
     struct wf_param_list params;
-    float *values; /* owned: of all parameters; moments are written from it, too */
+    float *values; /* owned: values of all parameters, also written as the moments */
     size_t n_values;
     float *loaded;                /* owned: values and moments that were read */
     char *root, *plain, *step;    /* owned: paths */
@@ -74,7 +74,7 @@ static enum weft_status write_plain(struct disk_bench *b, double *out, struct we
     return st;
 }
 
-/* Returns the part of a file that is in memory. */
+/* Returns the fraction of a file that is in the page cache. */
 static double resident(int fd)
 {
     struct stat info;
@@ -162,7 +162,7 @@ static enum weft_status save(const struct disk_bench *b, double *out, struct wef
     return st;
 }
 
-/* Drops the checkpoint from memory, so that it is read from the disk. */
+/* Drops the checkpoint from the page cache, so that the next read accesses the disk. */
 static void drop_checkpoint(const struct disk_bench *b)
 {
     char *path = wf_path_join(b->step, "rank-00000.safetensors");
@@ -202,7 +202,8 @@ static void keep_best(double *best, double value)
     *best = value > *best ? value : *best;
 }
 
-/* Keeps the best of each figure: other load on the machine only makes them worse. */
+/* Keeps the best value of each figure, because other load on the machine only makes figures
+ * worse. */
 static enum weft_status one_round(struct disk_bench *b, struct wf_bench_disk *out,
                                   struct weft_error *err)
 {
@@ -218,7 +219,8 @@ static enum weft_status one_round(struct disk_bench *b, struct wf_bench_disk *ou
     WEFT_TRY(wf_store_verify(b->root, STEP, 0, 1, err));
     keep_best(&out->check, rate(b, begin));
     WEFT_TRY(wf_bench_check_stop(b->s, err));
-    for (int i = 0; i < 2; i++) /* the checkpoint was read once before, by the check */
+    for (int i = 0; i < 2;
+         i++) /* twice, like the checkpoint: wf_store_verify() already read that once */
         WEFT_TRY(read_plain(b, &rate_now, err));
     keep_best(&out->load_plain, rate_now);
     WEFT_TRY(load(b, &rate_now, err));

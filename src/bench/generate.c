@@ -1,6 +1,6 @@
 /* Compares generation, one token at a time, with the memory bandwidth: each token reads all
  * weights once. */
-#define _DEFAULT_SOURCE /* sysconf's sizes of caches */
+#define _DEFAULT_SOURCE /* sysconf() names of the cache sizes */
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +17,9 @@
 
 enum {
     PROMPT = 64,
-    TOKENS = 8,           /* between two measurements of memory */
-    MIN_CACHE = 32 << 20, /* assumed if the machine reports less or nothing */
-    CACHES = 8,           /* memory that is read, in sizes of the cache */
+    TOKENS = 8,           /* tokens between two measurements of the memory bandwidth */
+    MIN_CACHE = 32 << 20, /* cache size assumed if the machine reports less or nothing */
+    CACHES = 8,           /* size of the memory that is read, in multiples of the cache size */
 };
 
 struct generate_bench {
@@ -63,8 +63,8 @@ static enum weft_status feed(const struct generate_bench *b, struct wf_infer *m,
     return WEFT_OK;
 }
 
-/* Alternates tokens and memory, so that both are measured under the same load.  The best result
- * of each is reported. */
+/* Alternates generating tokens and reading memory, so that both are measured under the same
+ * load.  Reports the best result of each. */
 static enum weft_status rounds(const struct generate_bench *b, struct wf_infer *m,
                                struct wf_bench_generate_type *f, struct weft_error *err)
 {
@@ -93,7 +93,7 @@ static enum weft_status measure(const struct generate_bench *b, enum wf_dtype ty
     for (int i = 0; i < PROMPT; i++)
         prompt[i] = (int32_t)wf_random_below(7, 0, (uint64_t)i, b->model.vocab);
 
-    /* The first pass touches the pages; the second one counts. */
+    /* The first pass touches the pages.  Only the result of the second pass is kept. */
     for (int again = 0; st == WEFT_OK && again < 2; again++) {
         wf_infer_rewind(m, 0);
         int64_t begin = wf_clock_ns();
@@ -117,7 +117,7 @@ static enum weft_status run(struct generate_bench *b, struct wf_bench_generate *
                          b->s->spec, b->model.ctx, PROMPT + TOKENS);
     WEFT_TRY(wf_pool_new(b->s->threads, &b->pool, err));
 
-    /* Enough memory to exceed the caches, at most 2 GiB. */
+    /* Reads enough memory to exceed the caches, at most 2 GiB. */
     if (!wf_size_mul(cache_bytes(), CACHES, &bytes) || bytes > (size_t)2 << 30)
         bytes = (size_t)2 << 30;
     b->n_memory = bytes / sizeof *b->memory;

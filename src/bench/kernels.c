@@ -1,5 +1,5 @@
 /* Measures each kernel alone, at the shapes of a model.  Matrix products and attention are
- * compared with the machine's peak; for the others the bytes that they move per second are
+ * compared with the machine's peak.  For all other kernels, the bytes moved per second are
  * reported. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ struct kernel_bench {
 
 typedef void run_fn(void *arg);
 
-/* Reports the best of several runs; the peak is measured before each. */
+/* Reports the best of several runs.  The machine's peak is measured before each run. */
 static void measure(struct kernel_bench *b, struct wf_bench_kernel *f, run_fn *run, void *arg)
 {
     double best = 1e30, peak = 0;
@@ -194,13 +194,13 @@ static enum weft_status bench_attention(struct kernel_bench *b, struct weft_erro
     char *allocated = c.scratch;
     c.scratch += (64 - (uintptr_t)c.scratch % 64) % 64;
 
-    /* Half of the pairs are masked. */
+    /* The causal mask removes half of the pairs. */
     double pairs = (double)b->tokens * b->s->seq / 2 * (double)dim;
     struct wf_bench_kernel f = {.name = "attention, forward", .flops = 4 * pairs};
     snprintf(f.shape, sizeof f.shape, "%u x %u, %u heads", b->s->batch, b->s->seq, m->heads);
     measure(b, &f, run_attention, &c);
     f.name = "attention, backward";
-    f.flops = 10 * pairs; /* scores are recomputed */
+    f.flops = 10 * pairs; /* the backward pass recomputes the scores */
     measure(b, &f, run_attention_back, &c);
     free(allocated);
     return WEFT_OK;
@@ -214,7 +214,7 @@ struct rows_case {
     wf_task_fn *task;
 };
 
-/* Returns the number of rows of a task. */
+/* Returns the number of rows that a task processes. */
 static size_t task_rows(const struct rows_case *c, size_t task)
 {
     return wf_size_min(BLOCK, c->rows - task * BLOCK);
@@ -307,7 +307,8 @@ static void bench_rows(struct kernel_bench *b, const char *name, size_t rows, si
     measure(b, &f, run_rows, &c);
 }
 
-/* Fills the buffers with numbers from -0.5 to 0.5; read as bf16 they are finite, too. */
+/* Fills the buffers with numbers from -0.5 to 0.5.  The numbers are also finite if the buffers
+ * are read as bf16. */
 static void fill(struct kernel_bench *b)
 {
     for (int i = 0; i < BUFFERS; i++)
@@ -332,7 +333,7 @@ static enum weft_status run_all(struct kernel_bench *b, struct weft_error *err)
     WEFT_TRY(bench_product(b, "head, input gradient", head_rows, dim, m->vocab, err));
     WEFT_TRY(bench_outer(b, "head, weight gradient", head_rows, m->vocab, dim, err));
 
-    /* Products leave large numbers in the buffers. */
+    /* The products left large numbers in the buffers. */
     fill(b);
     WEFT_TRY(bench_attention(b, err));
     fill(b);
@@ -355,7 +356,8 @@ static enum weft_status prepare(struct kernel_bench *b, struct weft_error *err)
     b->tokens = (size_t)s->batch * s->seq;
 
     size_t widest = wf_size_max(4 * (size_t)b->model.dim, b->model.ffn) + 128, vocab;
-    /* The largest of: exact sums of the head's matrix, its logits, a micro-batch. */
+    /* The size is the maximum of three sizes: the exact sums of the head's matrix, the logits
+     * of the head, and a micro-batch. */
     vocab = ((size_t)b->model.vocab + 128) * wf_size_max(2 * (size_t)b->model.dim + 128, 513);
     b->size = wf_size_max(wf_size_max(b->tokens * widest, vocab), 2 * widest * widest);
     for (int i = 0; i < BUFFERS; i++) {

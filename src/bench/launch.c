@@ -24,7 +24,7 @@ static bool read_figures(FILE *in, struct wf_bench_mpi *out)
 /* The command line of this program under a launcher. */
 struct launch_args {
     char launcher[32], self[4096], ranks[16], batch[16], seq[16], micros[16];
-    const char *at[32]; /* ends with NULL */
+    const char *at[32]; /* arguments, terminated by NULL */
 };
 
 static void fill_args(const struct wf_bench_params *p, const char *launcher,

@@ -19,7 +19,7 @@ enum { PATH_SIZE = 1024 };
 
 struct layout_run {
     const struct wf_train_settings *settings;
-    struct wf_bench_layout *best; /* so far; rank 0 fills it */
+    struct wf_bench_layout *best; /* best step so far; filled on rank 0 only */
 };
 
 /* Simulates the first replica's schedule with the costs measured in the last step.  Collective. */
@@ -51,7 +51,8 @@ static enum weft_status predict(struct wf_trainer *t, struct wf_bench_layout *ou
     return st;
 }
 
-/* Measures one step.  All ranks must do the same afterwards, although their figures differ. */
+/* Measures one step.  Figures differ between ranks, so only rank 0 compares them with *best;
+ * all ranks make the same collective calls. */
 static enum weft_status measure_step(struct wf_trainer *t, struct wf_bench_layout *best,
                                      bool root, struct weft_error *err)
 {
@@ -102,7 +103,8 @@ static enum weft_status ping_round(struct weft_comm *comm, char *out, char *in, 
     return WEFT_OK;
 }
 
-/* Alternates weft's messages and plain ones, so that both are measured under the same load. */
+/* Alternates messages of weft and plain messages, so that both are measured under the same
+ * load. */
 static enum weft_status ping_rounds(struct weft_comm *comm, struct wf_bench_ping *p, char *out,
                                     char *in, double *ours, double *plain,
                                     struct weft_error *err)
@@ -149,7 +151,7 @@ static enum weft_status ping_rank(struct weft_comm *comm, void *arg, struct weft
 struct pipeline_bench {
     const struct wf_bench_params *s;
     struct wf_train_settings settings;
-    char tokens[PATH_SIZE]; /* "": no file to be removed */
+    char tokens[PATH_SIZE]; /* path of the token file; "" if there is no file to remove */
 };
 
 /* Writes random tokens for two steps to a temporary file. */
@@ -217,8 +219,8 @@ static void measure_mpi(const struct pipeline_bench *b, wf_bench_launch_fn *laun
     }
 }
 
-/* Alternates the layouts, so that all are measured under the same load; the best result of each
- * is reported. */
+/* Alternates the layouts, so that all are measured under the same load.  Reports the best
+ * result of each layout. */
 static enum weft_status measure(struct pipeline_bench *b, wf_bench_launch_fn *launch,
                                 struct wf_bench_pipeline *out, struct weft_error *err)
 {
@@ -233,7 +235,8 @@ static enum weft_status measure(struct pipeline_bench *b, wf_bench_launch_fn *la
     return WEFT_OK;
 }
 
-/* Returns the share of the rate that one rank would have with this bubble. */
+/* Returns the throughput of a layout as a share of the throughput that one rank would have with
+ * the layout's bubble. */
 static double share_of(const struct wf_bench_layout *m, const struct wf_bench_layout *one,
                        double bubble)
 {
@@ -278,7 +281,7 @@ enum weft_status wf_bench_pipeline(const struct wf_bench_params *p, wf_bench_lau
     return st;
 }
 
-/* All ranks read the file that rank 0 writes. */
+/* Writes the token file on rank 0; all ranks read it. */
 static enum weft_status share_tokens(struct weft_comm *comm, struct pipeline_bench *b,
                                      struct weft_error *err)
 {
@@ -307,7 +310,7 @@ enum weft_status wf_bench_pipeline_mpi(struct weft_comm *comm, const struct wf_b
     struct pipeline_bench b = {.s = p};
     enum weft_status st = measure_ranks(comm, &b, out, err);
     if (weft_comm_rank(comm) != 0)
-        b.tokens[0] = '\0'; /* rank 0 removes the file */
+        b.tokens[0] = '\0'; /* only rank 0 removes the file */
     release(&b);
     return st;
 }

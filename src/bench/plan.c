@@ -15,7 +15,8 @@
 #include "weft/schedule.h"
 #include "weft/verify.h"
 
-/* The memory of a smaller schedule cannot be distinguished from that of the process. */
+/* Minimum number of actions for measuring memory.  The memory of a smaller schedule cannot be
+ * distinguished from the memory of the process itself. */
 enum { MIN_PEAK_ACTIONS = 500000 };
 
 static const struct wf_bench_case cases[] = {
@@ -36,8 +37,8 @@ static const struct wf_bench_case cases[] = {
     {"dualpipe-v", 64, 0, 4096, 0, false, false},
 };
 
-/* Returns the peak resident memory of a child process that generates and verifies a case; without a
- * schedule it does nothing.  Returns -1 on failure. */
+/* Returns the peak resident memory, in KiB, of a child process that generates and verifies a
+ * case.  If the case has no schedule, the child does nothing.  Returns -1 on failure. */
 static long child_kib(const struct wf_bench_case *c)
 {
     fflush(NULL);
@@ -67,7 +68,8 @@ static double peak_bytes(const struct wf_bench_case *c, size_t actions)
     return busy < 0 || idle < 0 ? 0 : (double)(busy - idle) * 1024 / (double)actions;
 }
 
-/* Measures a case once.  Generating a small schedule is repeated, since the clock is too coarse. */
+/* Measures a case once.  A small schedule is generated repeatedly, because the clock is too
+ * coarse to measure it once. */
 static enum weft_status run_once(const struct wf_bench_case *c, struct wf_bench_plan *out,
                                  struct weft_error *err)
 {

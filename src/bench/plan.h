@@ -10,25 +10,26 @@
 
 struct wf_bench_case {
     const char *schedule;
-    uint32_t ranks, chunks, micros; /* chunks 0: the schedule's default */
-    double limit_ns;                /* for generating and verifying one action; 0: none */
+    uint32_t ranks, chunks, micros; /* chunks is 0 for the schedule's default */
+    double limit_ns; /* maximum time to generate and verify one action; 0: no limit */
     bool generate_only;
-    bool large; /* takes seconds and gigabytes */
+    bool large; /* the case takes seconds and gigabytes */
 };
 
 /* -- generate, verify, lower ------------------------------------------------------------------- */
 
-/* Per action. */
+/* Figures per action. */
 struct wf_bench_plan {
     size_t actions;
     double generate_ns, verify_ns, lower_ns, lowered_verify_ns;
-    double stored_bytes, peak_bytes; /* peak 0: too few actions to be measured */
-    double limited_ns;               /* what limit_ns applies to */
+    double stored_bytes,
+        peak_bytes;    /* peak_bytes is 0 if there are too few actions to measure it */
+    double limited_ns; /* the time to which limit_ns applies */
 };
 
 const struct wf_bench_case *wf_bench_plan_cases(size_t *n);
 
-/* Measures one case; times are the minimum of `repeat` runs. */
+/* Measures one case.  Each time is the minimum over `repeat` runs. */
 enum weft_status wf_bench_plan(const struct wf_bench_case *c, uint32_t repeat,
                                struct wf_bench_plan *out, struct weft_error *err);
 
@@ -36,23 +37,25 @@ enum weft_status wf_bench_plan(const struct wf_bench_case *c, uint32_t repeat,
 
 const struct wf_bench_case *wf_bench_sim_cases(size_t *n);
 
-/* Times one schedule; *actions_s is the maximum of `repeat` runs. */
+/* Simulates one schedule.  *actions_s is the maximum number of actions per second over `repeat`
+ * runs. */
 enum weft_status wf_bench_sim(const struct wf_bench_case *c, uint32_t repeat, size_t *actions,
                               double *actions_s, struct weft_error *err);
 
-/* Simulates `pipelines` copies of a case with different speeds per rank.  *rate counts actions times
- * pipelines per second. */
+/* Simulates `pipelines` copies of a case with different speeds per rank.  *rate is the number
+ * of actions times the number of pipelines, per second. */
 enum weft_status wf_bench_fleet(const struct wf_bench_case *c, size_t pipelines,
                                 uint32_t repeat, double *rate, double *seconds,
                                 struct weft_error *err);
 
-/* The reference cache model (weft/cache.h) by micro-batches in flight; 0: no cache. */
+/* Figures of the reference cache model (weft/cache.h) by number of micro-batches in flight; 0
+ * means no cache. */
 enum { WF_BENCH_N_IN_FLIGHT = 6 };
 extern const size_t wf_bench_in_flight[WF_BENCH_N_IN_FLIGHT];
 
 struct wf_bench_cache {
-    const char *schedule;            /* of 8 ranks, 4 chunks, 512 micro-batches */
-    double ns[WF_BENCH_N_IN_FLIGHT]; /* per event */
+    const char *schedule; /* name of a schedule with 8 ranks, 4 chunks, 512 micro-batches */
+    double ns[WF_BENCH_N_IN_FLIGHT]; /* nanoseconds per event */
 };
 
 enum { WF_BENCH_N_CACHE = 2 };

@@ -83,7 +83,7 @@ enum weft_status wf_bench_fleet(const struct wf_bench_case *c, size_t pipelines,
     return st;
 }
 
-/* Measures the reference traffic model; *best is the minimum in nanoseconds per event. */
+/* Measures the reference cache model.  *best is the minimum time in nanoseconds per event. */
 static enum weft_status time_cache(const struct weft_schedule *s,
                                    const struct weft_partition *p, size_t in_flight,
                                    uint32_t repeat, double *best, struct weft_error *err)

@@ -21,8 +21,9 @@ struct runner {
     struct wf_tstage *stage;
     struct wf_optim *optim;
     uint64_t steps;
-    /* Per step, without the time that sampling the peak took.  `peak` is sampled during the step;
-     * `burst` is the mean of short runs before and after it. */
+    /* Figures per step, without the time that was spent on sampling the peak.  `peak` is
+     * sampled during the step; `burst` is the mean of short measurements before and after the
+     * step. */
     double seconds[MAX_STEPS], share[MAX_STEPS], peak[MAX_STEPS], burst[MAX_STEPS];
     uint64_t times[WF_N_TIMERS];
     uint64_t optim_ns, all_ns;
@@ -35,8 +36,8 @@ struct train_bench {
     enum wf_dtype precision;
     struct wf_pool *pool;
     struct wf_peak_sampler *sampler;
-    int32_t *tokens; /* batch * seq + 1 */
-    double flops;    /* per step */
+    int32_t *tokens; /* batch * seq + 1 tokens */
+    double flops;    /* FLOP per step */
     struct runner exact, fast;
 };
 
@@ -122,7 +123,7 @@ static enum weft_status step(struct train_bench *b, struct runner *r, struct wef
     return WEFT_OK;
 }
 
-/* Discards what the warm-up step measured. */
+/* Discards the figures of the warm-up step. */
 static void discard_figures(struct runner *r)
 {
     uint64_t ns[WF_N_TIMERS];
@@ -131,8 +132,8 @@ static void discard_figures(struct runner *r)
     r->optim_ns = r->all_ns = 0;
 }
 
-/* Alternates steps of both kinds, with a burst before and after each.  If a step is too short
- * for every thread to be sampled, the bursts are used as the peak. */
+/* Alternates steps with exact and with fast sums, with a burst before and after each step.  If
+ * a step is too short for every thread to be sampled, the bursts are used as the peak. */
 static enum weft_status measure(struct train_bench *b, struct weft_error *err)
 {
     struct runner *both[] = {&b->exact, &b->fast};
