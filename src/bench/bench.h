@@ -92,8 +92,8 @@ struct wf_bench_layout {
 struct wf_bench_ping {
     size_t bytes;
     uint32_t rounds;
-    double seconds,
-        plain_seconds; /* medians; plain: of the transport's own send, 0 if it has none */
+    /* Medians.  plain_seconds is for the transport's own send, 0 if there is none. */
+    double seconds, plain_seconds;
 };
 
 struct wf_bench_mpi {
@@ -151,13 +151,11 @@ enum weft_status wf_bench_generate(const struct wf_bench_params *p,
 
 /* The best rates of writing and reading a checkpoint and a plain file of the same size. */
 struct wf_bench_disk {
-    double bytes; /* size of a checkpoint in bytes */
-    double save, save_plain,
-        save_share; /* writing a checkpoint and a plain file, bytes/s; their ratio */
-    double check;   /* verifying a written checkpoint, bytes/s */
-    double load, load_plain,
-        load_share; /* reading with all hashes compared, as on resume; as above */
-    double cached;  /* fraction of the plain file that was in the page cache before reading */
+    double bytes;                        /* size of a checkpoint in bytes */
+    double save, save_plain, save_share; /* checkpoint and plain file, bytes/s; their ratio */
+    double check;                        /* verifying a written checkpoint, bytes/s */
+    double load, load_plain, load_share; /* as above; all hashes are compared */
+    double cached; /* fraction of the plain file that was in the page cache before reading */
 };
 
 struct wf_bench_checkpoint {

@@ -24,8 +24,7 @@ struct checkpoint_bench {
     struct wf_trainer *trainer; /* owned */
     char *dir, *tokens;         /* owned: the directory of all files; the token file in it */
     struct pace {
-        double seconds[MAX_ROUNDS],
-            cpu[MAX_ROUNDS]; /* per step; cpu: processor seconds of all threads */
+        double seconds[MAX_ROUNDS], cpu[MAX_ROUNDS]; /* per step; cpu: all threads */
     } without, with;
     double saved[MAX_ROUNDS]; /* seconds per checkpoint */
 };

@@ -219,8 +219,8 @@ static enum weft_status one_round(struct disk_bench *b, struct wf_bench_disk *ou
     WEFT_TRY(wf_store_verify(b->root, STEP, 0, 1, err));
     keep_best(&out->check, rate(b, begin));
     WEFT_TRY(wf_bench_check_stop(b->s, err));
-    for (int i = 0; i < 2;
-         i++) /* twice, like the checkpoint: wf_store_verify() already read that once */
+    /* The plain file is read twice, because the check already read the checkpoint once. */
+    for (int i = 0; i < 2; i++)
         WEFT_TRY(read_plain(b, &rate_now, err));
     keep_best(&out->load_plain, rate_now);
     WEFT_TRY(load(b, &rate_now, err));

@@ -22,9 +22,8 @@ struct wf_bench_case {
 struct wf_bench_plan {
     size_t actions;
     double generate_ns, verify_ns, lower_ns, lowered_verify_ns;
-    double stored_bytes,
-        peak_bytes;    /* peak_bytes is 0 if there are too few actions to measure it */
-    double limited_ns; /* the time to which limit_ns applies */
+    double stored_bytes, peak_bytes; /* peak_bytes is 0 if there are too few actions */
+    double limited_ns;               /* the time to which limit_ns applies */
 };
 
 const struct wf_bench_case *wf_bench_plan_cases(size_t *n);
