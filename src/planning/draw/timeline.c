@@ -76,7 +76,7 @@ static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at,
 static const uint8_t colours[] = {
     [WEFT_ACT_F] = 25, [WEFT_ACT_B] = 28, [WEFT_ACT_I] = 30, [WEFT_ACT_W] = 94, [PAIR] = 54};
 
-/* Prints the most detailed label of a cell that fits into `room` columns, or else its letter. */
+/* Prints the most detailed label of a cell that fits into `room` columns, or its letter. */
 static size_t label_of(const struct canvas *c, const struct weft_action *a, size_t room,
                        char out[64])
 {

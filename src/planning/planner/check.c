@@ -88,7 +88,8 @@ static bool completes(const struct wf_check *c, size_t depth)
     return ok;
 }
 
-/* A schedule that completes with buffered channels needs no more depth than it has messages. */
+/* Searches by doubling, then by bisection.  If a schedule completes with buffered channels,
+ * it also completes with a depth equal to its number of messages. */
 size_t wf_check_enough_depth(const struct wf_check *c)
 {
     size_t low = c->channels.depth, max = c->result.n_messages, high = low + 1;
@@ -100,7 +101,8 @@ size_t wf_check_enough_depth(const struct wf_check *c)
         low = high;
         high = high > max / 2 ? max : 2 * high;
     }
-    while (high - low > 1) { /* low deadlocks, high completes */
+    /* invariant: deadlock at depth `low`, completion at depth `high` */
+    while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
         if (completes(c, middle))
             high = middle;

@@ -1,4 +1,4 @@
-/* Reads schedules and partitions that are given as one word. */
+/* Reads a schedule or a partition that the user selects by one word. */
 #include "planning/planner/choice.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ struct wf_partition_choice wf_partition_choice_parse(const char *text,
     return choice;
 }
 
-/* Reads counts or a pattern; with 0 layers any number is accepted. */
+/* Reads layer counts or a pattern.  If the number of layers is 0, any total is accepted. */
 static enum weft_status parse_explicit(struct weft_partition *out,
                                        struct wf_partition_choice choice, uint32_t stages,
                                        uint32_t layers, struct weft_error *err)

@@ -1,4 +1,4 @@
-/* Generates, times and compares all schedules for one size. */
+/* Generates, times and compares all schedules for given numbers of ranks and micros. */
 #include "planning/planner/comparison.h"
 
 #include <math.h>
@@ -11,14 +11,16 @@
 
 /* -- costs ---------------------------------------------------------------------------------- */
 
-/* The costs of one stage of a schedule: a fraction of the costs of 1/P of the model. */
+/* The costs of one stage of a schedule.  They are a fraction of the costs of 1/P of the
+ * model, where P is the number of ranks. */
 struct share {
     double store[8];
     struct weft_cost cost;
     struct weft_memory_cost memory;
 };
 
-/* Returns a list of one scaled number, which is stored in *store. */
+/* Scales the first number of a list.  Returns a list of this one number, which is stored in
+ * *store. */
 static struct weft_values scale(struct weft_values v, double by, double otherwise,
                                 double *store)
 {
@@ -59,7 +61,7 @@ static enum weft_status add_row(struct wf_comparison *c, const struct wf_compari
     return WEFT_OK;
 }
 
-/* Times a schedule and adds it unless it exceeds the memory limit. */
+/* Times a schedule and adds it to the comparison unless it exceeds the memory limit. */
 static enum weft_status measure(struct wf_comparison *c, const struct wf_comparison_input *in,
                                 const struct weft_generator *g, const struct weft_schedule *s,
                                 const struct share *share, struct weft_error *err)
@@ -91,8 +93,8 @@ static enum weft_status measure(struct wf_comparison *c, const struct wf_compari
     return fits ? add_row(c, &row, err) : WEFT_OK;
 }
 
-/* Adds one schedule with one number of chunks.  A size that it does not support is not an
- * error. */
+/* Adds one schedule with one number of chunks.  It is not an error if the schedule does not
+ * support the sizes. */
 static enum weft_status try_schedule(struct wf_comparison *c,
                                      const struct wf_comparison_input *in,
                                      const struct weft_generator *g, uint32_t chunks,
@@ -100,7 +102,8 @@ static enum weft_status try_schedule(struct wf_comparison *c,
 {
     struct share share;
     bool any_chunks = g->flags & WEFT_GEN_USES_CHUNKS;
-    bool two_halves = strcmp(g->name, "bitpipe") == 0; /* four chunks, but of 2P stages */
+    /* four chunks per rank, but only 2P stages */
+    bool two_halves = strcmp(g->name, "bitpipe") == 0;
     share_out(&share, in, 1.0 / (any_chunks ? chunks : two_halves ? 2 : g->default_chunks));
     struct weft_gen_params params = {.ranks = in->ranks,
                                      .micros = in->micros,
@@ -169,7 +172,8 @@ static enum weft_status try_all(struct wf_comparison *c, const struct wf_compari
                     : WEFT_FAIL(err, WEFT_USAGE, "no schedule fits the memory limit; raise it");
 }
 
-/* Returns true if `a` is at least as good as `b` in everything and better in something. */
+/* Returns true if `a` is at least as good as `b` in every criterion and better in at least
+ * one. */
 static bool dominates(const struct wf_comparison_row *a, const struct wf_comparison_row *b)
 {
     const double slack = 1 + 1e-12;

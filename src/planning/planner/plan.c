@@ -1,4 +1,4 @@
-/* Makes a plan step by step: schedule, partition, proof, times, messages. */
+/* Builds a plan in steps: schedule, partition, proof, times, messages. */
 #include "planning/planner/plan.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "config/values.h"
 #include "planning/planner/costs.h"
 
-/* The state while a plan is made. */
+/* The state of a plan that is being built. */
 struct build {
     struct wf_plan *plan;
     const struct wf_plan_input *in;
@@ -74,7 +74,8 @@ enum weft_status wf_schedule_prove(const struct weft_schedule *s, const char *na
     return WEFT_OK;
 }
 
-/* Limits also bind schedules that do not search: those cannot adapt, so they fail. */
+/* Checks the memory limits.  A schedule whose generator does not search cannot adapt to a limit,
+ * so it may exceed the limit, which is an error. */
 static enum weft_status check_memory(const struct wf_plan *p, struct weft_error *err)
 {
     for (uint32_t r = 0; p->memory.limit.n != 0 && r < p->metrics.n_ranks; r++) {
@@ -97,7 +98,8 @@ static enum weft_status prove_and_time(struct build *b, struct weft_error *err)
     return check_memory(p, err);
 }
 
-/* Reads or generates the schedule, with the costs that are known before the model is cut. */
+/* Reads or generates the schedule, with the costs that are known before the model is
+ * partitioned. */
 static enum weft_status make_schedule(struct build *b, struct weft_error *err)
 {
     struct wf_plan *p = b->plan;
@@ -106,7 +108,7 @@ static enum weft_status make_schedule(struct build *b, struct weft_error *err)
     WEFT_TRY(wf_schedule_read(b->in->schedule, b->in->lowering == WF_PLAN_LOWERED_PYTORCH,
                               &p->schedule, err));
     WEFT_TRY(check_sizes(b->in, p->schedule, err));
-    WEFT_TRY(prove_and_time(b, err)); /* the steps that follow rely on a valid schedule */
+    WEFT_TRY(prove_and_time(b, err)); /* all later steps require a valid schedule */
     weft_verify_result_release(&p->proof);
     weft_metrics_release(&p->metrics);
     return WEFT_OK;
@@ -122,7 +124,7 @@ static enum weft_status lower(struct build *b, struct weft_error *err)
     if (p->from_file)
         return weft_schedule_lower(p->schedule, WEFT_LOWERING_PYTORCH, &p->lowered, err);
 
-    struct weft_schedule *hinted = NULL; /* the same order with PyTorch's empty cells */
+    struct weft_schedule *hinted = NULL; /* the same order, with PyTorch's empty cells */
     WEFT_TRY(generate(b, true, &hinted, err));
     enum weft_status st = weft_schedule_lower(hinted, WEFT_LOWERING_PYTORCH, &p->lowered, err);
     weft_schedule_free(hinted);
@@ -148,7 +150,7 @@ static enum weft_status make_model_items(struct build *b, struct weft_error *err
                                  in->seq ? in->seq : model.ctx, err);
 }
 
-/* The items of a named model, or uniform ones. */
+/* Creates the items of a named model, or uniform items. */
 static enum weft_status make_items(struct build *b, uint32_t stages, struct weft_error *err)
 {
     const struct wf_plan_input *in = b->in;
@@ -188,7 +190,7 @@ static enum weft_status read_byte_limits(struct build *b, uint32_t ranks,
     return WEFT_OK;
 }
 
-/* Replaces the times of the stages by the sums of their items. */
+/* Replaces the times of each stage by the sums over its items. */
 static enum weft_status sum_items(struct wf_plan *p, struct weft_error *err)
 {
     struct weft_stage_sums sums = {0};
@@ -219,8 +221,8 @@ static enum weft_status cut_model(struct build *b, struct weft_error *err)
     return has_items(b->in) ? sum_items(p, err) : WEFT_OK;
 }
 
-/* Computes the bytes of every rank.  A search may keep more micros in flight once it has the costs
- * of the stages, so the limits are checked again. */
+/* Computes the bytes of every rank.  A search may keep more micros in flight once the costs
+ * of the stages are known, so the memory limits are checked again. */
 static enum weft_status count_bytes(struct build *b, struct weft_error *err)
 {
     struct wf_plan *p = b->plan;
@@ -269,7 +271,7 @@ static enum weft_status build_plan(struct build *b, struct weft_error *err)
                              place->n_micros, err));
     WEFT_TRY(cut_model(b, err));
 
-    /* A search runs again with the costs of the stages. */
+    /* A generator that searches runs again, now with the costs of the stages. */
     if (has_items(in) && wf_schedule_searches(in->schedule)) {
         weft_schedule_free(p->schedule);
         p->schedule = NULL;

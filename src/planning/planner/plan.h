@@ -18,66 +18,73 @@
 
 enum wf_plan_lowering {
     WF_PLAN_NOT_LOWERED,
-    WF_PLAN_LOWERED_LATE,    /* weft's own: receives as late as possible */
-    WF_PLAN_LOWERED_PYTORCH, /* receives where PyTorch posts them */
+    WF_PLAN_LOWERED_LATE,    /* receives are posted as late as possible (weft's own order) */
+    WF_PLAN_LOWERED_PYTORCH, /* receives are posted where PyTorch posts them */
 };
 
-/* What to plan.  Everything is borrowed during the call. */
+/* The input of a plan.  All pointers are borrowed during the call. */
 struct wf_plan_input {
     const char *schedule; /* a generator's name, a file's path, or "-" for standard input */
-    /* The sizes for a generator.  If the schedule is a file, they must match its sizes.
-     * cost and memory may be NULL.  idle_hints is not used. */
+    /* The sizes for a generator.  If the schedule is a file, these sizes must match those of
+     * the file.  `cost` and `memory` may be NULL.  `idle_hints` is not used. */
     struct weft_gen_params params;
-    bool stage_costs; /* params.cost was measured or given, and is not a default */
+    bool stage_costs; /* true if params.cost was measured or given; false if it is a default */
 
-    /* The items of the model: those of a named model, or uniform layers. */
-    const char *model;  /* may be NULL */
-    uint32_t rows, seq; /* for a named model; 0: 1 row, the model's context length */
-    uint32_t layers;    /* 0: the model's, the partition's, or one per stage */
-    bool item_costs;    /* the items below determine the costs of the stages */
+    /* The items of the model: either the items of a named model or uniform layers. */
+    const char *model; /* name of the model; may be NULL */
+    /* rows per micro-batch and tokens per row of a named model; 0 means 1 row and the
+     * model's context length */
+    uint32_t rows, seq;
+    /* number of layers; 0 means that of the model or the partition, or one per stage */
+    uint32_t layers;
+    bool item_costs; /* true if the three items below determine the costs of the stages */
     struct weft_item layer, embedding, head;
 
     struct wf_partition_choice partition;
-    struct weft_values bytes_limit; /* of each rank, for a balanced partition */
+    /* memory limit of each rank in bytes, for a balanced partition */
+    struct weft_values bytes_limit;
     enum wf_plan_lowering lowering;
 };
 
 struct wf_plan {
     struct weft_schedule *schedule; /* owned */
     struct weft_schedule *lowered;  /* owned; NULL unless requested */
-    struct weft_cost cost;          /* its lists are owned */
-    struct weft_memory_cost memory; /* its lists are owned */
+    struct weft_cost cost;          /* the plan owns its lists */
+    struct weft_memory_cost memory; /* the plan owns its lists */
     struct weft_items items;
     struct weft_partition partition;
     struct weft_metrics metrics;
-    struct weft_verify_result proof; /* without findings */
-    struct wf_planned_bytes bytes;   /* of every rank; empty if the items have no costs */
-    bool from_model;                 /* the items are those of a named model */
-    bool costs_by_stage;             /* the costs of stages were given or follow from items */
+    struct weft_verify_result proof; /* contains no findings */
+    struct wf_planned_bytes bytes;   /* bytes of every rank; empty if the items have no costs */
+    bool from_model;                 /* true if the items are those of a named model */
+    /* true if the costs of the stages were given or follow from items */
+    bool costs_by_stage;
     bool from_file;
-    bool in_ticks; /* times are ticks: see WEFT_GEN_UNIT_TICKS */
+    bool in_ticks; /* true if times are in ticks, see WEFT_GEN_UNIT_TICKS */
 };
 
-/* Builds, proves and times a plan.  wf_plan_release() frees.  Returns WEFT_USAGE if the input is
- * contradictory or a limit is exceeded, WEFT_SCHEDULE if a file's schedule is wrong. */
+/* Builds, proves and times a plan.  The caller releases *out with wf_plan_release().
+ * Returns WEFT_USAGE if the input is contradictory or a limit is exceeded.  Returns
+ * WEFT_SCHEDULE if the schedule in a file is invalid. */
 enum weft_status wf_plan_init(struct wf_plan *out, const struct wf_plan_input *in,
                               struct weft_error *err);
 void wf_plan_release(struct wf_plan *p);
 
-/* Proves that a schedule is complete and cannot deadlock.  Otherwise returns WEFT_SCHEDULE with
- * the first finding; `name` begins the message.  The caller releases *out. */
+/* Proves that a schedule is complete and cannot deadlock.  If the proof fails, returns
+ * WEFT_SCHEDULE and reports the first finding.  `name` is the first part of the error
+ * message.  The caller releases *out. */
 enum weft_status wf_schedule_prove(const struct weft_schedule *s, const char *name,
                                    struct weft_verify_result *out, struct weft_error *err);
 
-/* Writes the plan as a JSON object, with every action's start if `events`.  Sets j->failed if
- * memory runs out. */
+/* Writes the plan as a JSON object.  If `events` is true, includes the start of every
+ * action.  Sets j->failed if memory allocation fails. */
 void wf_plan_write_json(struct wf_json *j, const struct wf_plan *p, bool events);
 
-/* Writes the object "metrics".  `bytes` may be empty. */
+/* Writes the JSON object "metrics".  `bytes` may be empty. */
 void wf_metrics_write_json(struct wf_json *j, const struct weft_metrics *m,
                            const struct wf_planned_bytes *bytes);
 
-/* Writes the actions of each rank as a list of strings. */
+/* Writes the actions of each rank as a JSON list of strings. */
 void wf_orders_write_json(struct wf_json *j, const char *key, const struct weft_schedule *s);
 
 #endif

@@ -1,10 +1,11 @@
-/* A plan as JSON. */
+/* Writes a plan as JSON. */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "planning/planner/plan.h"
 
-/* Writes the rank or chunk of a stage: a number, or a list if several ranks run the stage. */
+/* Writes the rank or chunk of a stage as a number, or as a list if several ranks run the
+ * stage. */
 static void put_owners(struct wf_json *j, const char *key, const struct weft_schedule *s,
                        uint32_t stage, bool chunk)
 {

@@ -10,7 +10,7 @@
 
 /* -- settings ------------------------------------------------------------------------------- */
 
-/* A piece of the text, not NUL-terminated. */
+/* A part of the settings text, not NUL-terminated. */
 struct text_piece {
     const char *at;
     size_t len;
@@ -110,7 +110,7 @@ enum weft_status wf_cache_settings_parse(const char *text, struct weft_cache_set
 
 /* -- JSON ----------------------------------------------------------------------------------- */
 
-/* Returns the double with the fewest digits that rounds to `value`. */
+/* Returns the double with the fewest decimal digits that converts to the float `value`. */
 static double shortest(float value)
 {
     char text[WF_NUMBER_CHARS];

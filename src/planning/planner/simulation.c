@@ -1,4 +1,4 @@
-/* Simulates a plan on a cluster, with bounds, samples and traffic. */
+/* Simulates a plan on a cluster and computes bounds, samples and traffic. */
 #include "planning/planner/simulation.h"
 
 #include <stdlib.h>
@@ -14,8 +14,9 @@ void wf_simulation_release(struct wf_simulation *s)
     *s = (struct wf_simulation){0};
 }
 
-/* Computes lower bounds for all orders.  Hops of a cluster take at least 0.  With different
- * speeds the work of a stage depends on its rank, and no bound is known. */
+/* Computes lower bounds for all orders.  The bounds assume that hops of a cluster take no
+ * time.  If ranks differ in speed, the work of a stage depends on its rank, and no bound is
+ * known. */
 static enum weft_status find_bounds(struct wf_simulation *s, const struct wf_plan *plan,
                                     const struct weft_sim_options *options,
                                     struct weft_error *err)

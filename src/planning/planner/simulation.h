@@ -1,4 +1,5 @@
-/* Simulates a plan on a cluster: times, bounds, varied times, traffic of residual blocks. */
+/* Simulates a plan on a cluster: times, bounds, samples with random times, and traffic of
+ * residual blocks. */
 #ifndef PLANNING_PLANNER_SIMULATION_H
 #define PLANNING_PLANNER_SIMULATION_H
 
@@ -7,38 +8,40 @@
 #include "weft/bound.h"
 #include "weft/sim.h"
 
-/* Everything is borrowed during the call. */
+/* The input of a simulation.  All pointers are borrowed during the call. */
 struct wf_simulation_input {
-    struct weft_sim_options options; /* cost and memory are those of the plan */
-    size_t n_samples;                /* 0: the times do not vary */
+    struct weft_sim_options options; /* `cost` and `memory` are taken from the plan */
+    /* number of samples with random times; 0 disables sampling */
+    size_t n_samples;
     struct weft_jitter jitter;
-    uint32_t block_layers; /* of a residual block; 0: the model has none */
+    /* layers per residual block; 0 if the model has no residual blocks */
+    uint32_t block_layers;
     enum weft_block_cache block_cache;
     struct weft_payload payload;
 };
 
 struct wf_simulation {
     struct weft_sim sim;
-    struct weft_bounds bounds;    /* makespan 0: not known, since ranks differ in speed */
-    struct weft_samples samples;  /* n 0: none */
+    struct weft_bounds bounds;    /* makespan 0 means unknown, because ranks differ in speed */
+    struct weft_samples samples;  /* n is 0 if sampling is disabled */
     struct weft_traffic *traffic; /* owned; NULL without residual blocks */
     struct wf_traffic_report traffic_report;
 };
 
-/* Simulates a plan.  wf_simulation_release() frees.  Returns WEFT_USAGE if a cluster and a hop
- * cost are both given. */
+/* Simulates a plan.  The caller releases *out with wf_simulation_release().  Returns
+ * WEFT_USAGE if both a cluster and a hop cost are given. */
 enum weft_status wf_simulation_init(struct wf_simulation *out, const struct wf_plan *plan,
                                     const struct wf_simulation_input *in,
                                     struct weft_error *err);
-void wf_simulation_release(struct wf_simulation *s); /* a zeroed one is allowed */
+void wf_simulation_release(struct wf_simulation *s); /* `s` may be zeroed */
 
-/* Totals over ranks and links. */
+/* Totals and maxima over ranks and links. */
 struct wf_simulation_summary {
     struct weft_idle_time idle;            /* sums over all ranks */
     size_t peak_pending_w, peak_receive;   /* maxima over all ranks */
-    double bytes;                          /* over all links */
-    const struct weft_link_usage *busiest; /* borrowed; NULL without links */
-    uint32_t slowest; /* the rank whose delay costs the most; with samples */
+    double bytes;                          /* total over all links */
+    const struct weft_link_usage *busiest; /* borrowed; NULL if there are no links */
+    uint32_t slowest; /* the rank whose delay increases the makespan most; requires samples */
 };
 
 struct wf_simulation_summary wf_simulation_summarize(const struct wf_simulation *s);

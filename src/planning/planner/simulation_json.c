@@ -1,4 +1,4 @@
-/* A simulation as JSON. */
+/* Writes a simulation as JSON. */
 #include "planning/planner/simulation.h"
 
 static void put_bounds(struct wf_json *j, const struct wf_simulation *s)
@@ -29,8 +29,9 @@ static void put_idle(struct wf_json *j, const struct wf_simulation *s)
     wf_json_end(j, ']');
 }
 
-/* Writes the peak memory of every rank: counts, and bytes if the items have them.  A model has per
- * parameter 4 bytes of weights, 8 of gradients and 8 of optimizer state. */
+/* Writes the peak memory of every rank as counts, and also in bytes if the items have bytes.
+ * Each parameter needs 4 bytes for the weight, 8 for the gradient and 8 for the optimizer
+ * state. */
 static void put_memory(struct wf_json *j, const struct wf_simulation *s,
                        const struct wf_plan *plan)
 {

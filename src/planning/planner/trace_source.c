@@ -1,4 +1,4 @@
-/* Reads a trace, or makes one from a schedule. */
+/* Reads a trace, or creates one from a schedule. */
 #include "planning/planner/trace_source.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Counts the traffic of residual blocks, and writes it as JSON. */
+/* Counts the traffic of residual blocks, and writes the counts as JSON. */
 #include "planning/planner/traffic_report.h"
 
 #include <math.h>
@@ -76,7 +76,7 @@ static void put_count(struct wf_json *j, struct weft_traffic_count c)
     wf_json_end(j, '}');
 }
 
-/* Writes every transition of a pipe, also those that stay on a rank. */
+/* Writes every transition of a pipe, including transitions between stages of the same rank. */
 static void put_pipe(struct wf_json *j, const struct weft_traffic *t, uint32_t pipe)
 {
     const struct weft_placement *p = weft_traffic_placement(t);
@@ -93,8 +93,8 @@ static void put_pipe(struct wf_json *j, const struct weft_traffic *t, uint32_t p
         wf_json_end(j, '}');
     }
     wf_json_end(j, ']');
-    /* (ranks, blocks): the stage that received or computed it; null if the rank never stores
-     * it. */
+    /* (ranks, blocks): the stage in which the rank received or computed the block; null if
+     * the rank never stores the block. */
     wf_json_begin(j, "bringers", '[');
     for (uint32_t r = 0; r < p->n_ranks; r++) {
         wf_json_begin(j, NULL, '[');

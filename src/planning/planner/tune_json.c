@@ -1,4 +1,4 @@
-/* Writes the results of the search as JSON. */
+/* Writes the results of the search for orders and layouts as JSON. */
 #include "planning/planner/tune_json.h"
 
 #include "planning/planner/plan.h"

@@ -1,14 +1,16 @@
-/* Counts the traffic of a plan as burn_dragon, the reference system, does.
+/* Counts the traffic of a plan in the same way as burn_dragon, the reference system.
  *
  * A transition between two stages on different ranks has one key: (source, destination, block).
- * Several transitions may have the same key.  Keys are numbered, so the cached entries of a micro
- * are a row of bits.  The queue of micros needs no memory: it always contains the `cap` micros that
- * entered last, so the micro that entered k-th leaves when the (k + cap)-th enters.
+ * Several transitions may have the same key.  Keys are numbered, so the cached entries of a
+ * micro are a row of bits.  The queue of micros needs no memory, because it always contains the
+ * `cap` micros that entered last.  So the k-th micro to enter leaves when the (k + cap)-th micro
+ * enters.
  *
- *     row of a micro:   until | bits ...       valid while fewer than `until` have entered
+ *     row of a micro:   until | bits ...       valid while fewer than `until` micros have entered
  *
- * This is weft_cache without the hash table; the tests compare the two.  Without a cache every
- * transfer is a bypass, so the order of events does not matter and they are only counted.
+ * This file implements weft_cache without the hash table, and the tests compare the two.
+ * Without a cache every transfer is a bypass, so the order of events does not matter and the
+ * events are only counted.
  */
 #include <stdlib.h>
 #include <string.h>

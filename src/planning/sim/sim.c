@@ -1,4 +1,5 @@
-/* Simulates one step of a schedule: metrics, idle time by cause, critical path, buffers and links. */
+/* Simulates one step of a schedule and computes its metrics, idle time by cause, critical path,
+ * buffers and links. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,8 +223,8 @@ static enum weft_status trace_path(struct analysis *a, struct weft_error *err)
 
 /* -- buffers -------------------------------------------------------------------------------- */
 
-/* A change of the number of receive buffers.  A message occupies a buffer from its arrival (ignoring
- * waits for its link) to the end of the action that uses it. */
+/* A change of the number of receive buffers.  A message occupies a buffer from its arrival to the
+ * end of the action that uses it.  The arrival ignores waits for the link. */
 struct buffer_event {
     double time;
     int change;

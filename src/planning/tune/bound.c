@@ -1,4 +1,5 @@
-/* Lower bounds of makespan and span: formulas, Jackson's preemptive schedule, destructive bounds. */
+/* Computes lower bounds of makespan and span by formulas, by Jackson's preemptive schedule
+ * and by destructive bounds. */
 #include "weft/bound.h"
 
 #include <math.h>
@@ -10,8 +11,8 @@
 #include "planning/tune/propagate.h"
 #include "weft/timing.h"
 
-/* Maximum rounds of narrowing per assumed time; maximum number of actions for destructive bounds;
- * and the number of visits of actions at effort 1. */
+/* Maximum number of narrowing rounds per assumed time, maximum number of actions for
+ * destructive bounds, and number of action visits at effort 1. */
 enum { ROUNDS = 40, MAX_OPS = 1 << 20 };
 static const double full_work = 2e7;
 
@@ -25,13 +26,13 @@ const char *weft_bound_name(enum weft_bound_kind kind)
     return names[kind];
 }
 
-/* State of destructive bounds: assume a time and narrow the windows; if an action cannot run, the
- * time is too short. */
+/* State of destructive bounds.  The method assumes a time and narrows the windows of the
+ * actions.  If an action cannot run, the assumed time is too short. */
 struct refuter {
     const struct wf_instance *x;
     struct wf_windows w;
     int64_t *head, *tail; /* owned: (n_ops), windows that are valid for every makespan */
-    uint32_t rank;        /* for the span: the rank whose span is assumed */
+    uint32_t rank;        /* the rank whose span is assumed; used for the span only */
 };
 
 /* Returns true if a makespan (or span) of at most t is proven impossible. */
@@ -49,7 +50,8 @@ static bool refute_makespan(struct refuter *d, int64_t t)
     return !wf_windows_narrow(w, ROUNDS);
 }
 
-/* The assumed rank starts at 0.  Other ranks may start earlier, but all of them keep the span. */
+/* Assumes that the rank d->rank starts at time 0.  Other ranks may start earlier, but every
+ * rank must finish within the span. */
 static bool refute_span(struct refuter *d, int64_t t)
 {
     struct wf_windows *w = &d->w;
@@ -66,8 +68,9 @@ static bool refute_span(struct refuter *d, int64_t t)
     return !wf_windows_narrow(w, ROUNDS);
 }
 
-/* Raises the proven bound lo as far as refutation works: by doubling steps, then by bisection.  hi
- * is a time that is known to be possible, or 0. */
+/* Raises the proven bound `lo` as long as longer times can be refuted: first in doubling
+ * steps, then by bisection.  `hi` is a time that is known to be possible, or 0 if none is
+ * known. */
 static int64_t raise_bound(struct refuter *d, refute_fn refute, int64_t lo, int64_t hi)
 {
     int64_t step = 1, upper = hi > 0 ? hi : WF_FAR;
@@ -96,7 +99,7 @@ static int64_t raise_bound(struct refuter *d, refute_fn refute, int64_t lo, int6
     return lo;
 }
 
-/* Computes windows without a deadline from both ends. */
+/* Computes the windows from both ends of the schedule, without a deadline. */
 static void find_heads(struct refuter *d)
 {
     for (size_t i = 0; i < d->x->n_ops; i++) {
@@ -131,14 +134,14 @@ static int64_t best_of(const int64_t *each, size_t n)
     return best;
 }
 
-/* Returns a known possible time in ticks, or 0 if there is none. */
+/* Returns a time that is known to be possible, in ticks, or 0 if none is known. */
 static int64_t ceiling(const struct wf_instance *x, double time)
 {
     return time > 0 && time < HUGE_VAL ? (int64_t)ceil(time / x->tick * (1 - 1e-9)) : 0;
 }
 
-/* Raises the bound of the span with one rank after the other, longest span by formula first, while
- * the work lasts. */
+/* Raises the bound of the span, one rank at a time, until the work limit is reached.  Ranks
+ * with the longest span by formula come first. */
 static int64_t raise_span(struct refuter *d, struct wf_closed_form *c, int64_t lo, int64_t hi)
 {
     const struct wf_instance *x = d->x;
@@ -194,7 +197,8 @@ done:
     return st;
 }
 
-/* Converts bounds to the units of the costs.  Among equal bounds the first is reported. */
+/* Converts bounds from ticks to the units of the costs.  If several bounds are equal, the
+ * first of them is reported. */
 static void collect_bounds(const struct wf_instance *x, const struct wf_closed_form *c,
                            struct weft_bounds *out)
 {

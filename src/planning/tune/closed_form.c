@@ -1,4 +1,4 @@
-/* Lower bounds by formula: work, chains, the first backward, memory x time. */
+/* Computes lower bounds by formula: work, chains, the first backward, and memory x time. */
 #include "planning/tune/closed_form.h"
 
 #include <math.h>
@@ -6,21 +6,24 @@
 
 #include "base/error.h"
 
-/* Minimum times along the pipe, (chains) each. */
+/* Minimum times along the pipe, in ticks.  Each array has one value per chain. */
 struct path_times {
-    int64_t *down;       /* owned: from 0 to the start of the chain's first forward */
-    int64_t *back;       /* owned: from the end of its I to the end of the first stage's I */
-    int64_t *turnaround; /* owned: from the end of its forward to the start of its I */
+    int64_t *down; /* owned: from time 0 to the start of the chain's first forward */
+    /* owned: from the end of the chain's I to the end of the first stage's I */
+    int64_t *back;
+    int64_t *turnaround; /* owned: from the end of the chain's forward to the start of its I */
 };
 
-/* The inputs of the formulas for one rank. */
+/* The inputs of the formulas for one rank.  Times are in ticks. */
 struct rank_sums {
-    int64_t head;                   /* earliest start of any action */
-    int64_t tail;                   /* from its last end to the makespan */
-    int64_t work, forward, through; /* all passes; forwards; forwards and I */
-    int64_t after_last_i;           /* from the end of its last I to the makespan */
-    double memory_time;             /* memory x time; negative: the bound does not apply */
-    double max_forward;             /* time of the forwards that fit the limit before any I */
+    int64_t head; /* earliest start of any action of the rank */
+    int64_t tail; /* from the end of the rank's last action to the makespan */
+    /* total time of all passes; of forwards; of forwards and I */
+    int64_t work, forward, through;
+    int64_t after_last_i; /* from the end of the rank's last I to the makespan */
+    double memory_time;   /* memory x time; negative if the bound does not apply */
+    /* total time of the forwards that fit the memory limit before any I */
+    double max_forward;
 };
 
 static void fill_path_times(const struct wf_instance *x, struct path_times *w)
@@ -45,10 +48,10 @@ static int64_t min_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Returns memory x time of a chain, or -1.  While an action runs, count the larger of the memory
- * before and after its start: both are within the limit.  Then a micro occupies v1 of a chain from
- * the start of F to the end of I, and v2 during W, all between the rank's first start and last
- * end. */
+/* Returns memory x time of a chain, or -1 if the bound does not apply.  While an action
+ * runs, the larger of the memory before and after its start is counted, because both are
+ * within the limit.  Then a micro occupies v1 of the chain from the start of F to the end of
+ * I, and v2 during W.  All these times are between the rank's first start and last end. */
 static double memory_time_of(const struct wf_instance *x, const struct path_times *w,
                              uint32_t chain)
 {
@@ -68,7 +71,7 @@ static struct rank_sums sum_rank(const struct wf_instance *x, const struct path_
                                  uint32_t rank)
 {
     struct rank_sums s = {.head = INT64_MAX, .tail = INT64_MAX, .after_last_i = INT64_MAX};
-    double best = 0; /* forward time per unit of memory */
+    double best = 0; /* maximum forward time per unit of memory */
     uint32_t chains = 0;
     for (uint32_t i = x->rank_first[rank]; i < x->rank_first[rank + 1]; i++) {
         const struct wf_row *row = &x->rows[x->rank_rows[i]];
@@ -106,19 +109,19 @@ static void raise_bound(struct wf_closed_form *c, enum weft_bound_kind kind, uin
         c->rank_span[rank] = span;
 }
 
-/* WORK.  Nothing runs on a rank before the first micro reaches it.  Then the rank has to do its work.
- * With whole backwards its last action is a backward, whose gradient has to return to the first
- * stage (by the shortest path of its chains). */
+/* WORK.  A rank runs nothing before the first micro reaches it.  Then the rank must do all
+ * its work.  With whole backwards, its last action is a backward, whose gradient must return
+ * to the first stage by the shortest path of the rank's chains. */
 static void bound_work(struct wf_closed_form *c, const struct rank_sums *s, uint32_t rank)
 {
     raise_bound(c, WEFT_BOUND_WORK, rank, s->work, s->head + s->work + s->tail);
 }
 
-/* CHAIN.  All forwards and I of rank q run between the arrival of the first micro and the departure
- * of the last gradient.  That gradient returns to the first stage, which then has to run W.  For a
- * rank r whose first stage is before q's, its span includes all of that: from its first start (of
- * the same micro) to its last W after that gradient.  In addition, one micro takes the whole path
- * down and back. */
+/* CHAIN.  All forwards and I of rank q run between the arrival of the first micro and the
+ * departure of the last gradient.  That gradient returns to the first stage, which then has
+ * to run W.  If the first stage of rank r is before the first stage of rank q, the span of r
+ * includes this whole time: from r's first start (of the same micro) to r's last W after
+ * that gradient.  In addition, one micro takes the whole path down and back. */
 static void bound_chain(struct wf_closed_form *c, const struct wf_instance *x,
                         const struct path_times *w, const struct rank_sums *sums)
 {
@@ -150,9 +153,10 @@ static void bound_chain(struct wf_closed_form *c, const struct wf_instance *x,
     }
 }
 
-/* FIRST_BACK.  The first I of a rank is that of micro 0 on the rank's last stage.  From the rank's
- * first start (micro 0 on its first stage) until then, micro 0 has to travel to the end and back.
- * Meanwhile the rank can run forwards only, as many as fit its memory; the rest is idle time. */
+/* FIRST_BACK.  The first I of a rank is the I of micro 0 on the rank's last stage.  Between
+ * the rank's first start (micro 0 on its first stage) and this I, micro 0 must travel to the
+ * last stage of the pipe and back.  During this time the rank can only run forwards, and
+ * only as many as fit its memory.  The remaining time is idle. */
 static void bound_first_back(struct wf_closed_form *c, const struct wf_instance *x,
                              const struct path_times *w, const struct rank_sums *s,
                              uint32_t rank)
@@ -164,7 +168,8 @@ static void bound_first_back(struct wf_closed_form *c, const struct wf_instance 
     uint32_t last = x->rows[x->rank_rows[x->rank_first[rank + 1] - 1]].chain;
     int64_t path = w->down[last] - w->down[f->chain] + w->turnaround[last] +
                    x->rows[wf_instance_row(x, last, WF_ROW_F)].time;
-    bool all_fit = !(s->max_forward <= (double)s->forward); /* also for NaN (0 * infinity) */
+    /* also true for NaN (0 * infinity) */
+    bool all_fit = !(s->max_forward <= (double)s->forward);
     int64_t can = all_fit ? s->forward : (int64_t)s->max_forward;
     int64_t idle = path > can ? path - can : 0;
     raise_bound(c, WEFT_BOUND_FIRST_BACK, rank, s->work + idle,

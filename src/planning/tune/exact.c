@@ -1,18 +1,18 @@
 /* Branch and bound over semi-active schedules, for a makespan of at most `limit`.
  *
- * A node is a prefix of every rank's list, with times.  An action is ready if all its dependencies
- * are in the prefixes and memory suffices for it.  The search continues with the rank whose ready
- * action can start first.  The next action of its list is
+ * A node is a prefix of every rank's list, with times.  An action is ready if all its
+ * dependencies are in the prefixes and the memory suffices for it.  The search continues with
+ * the rank whose ready action can start first.  The next action of this rank's list is
  *
- *   - one of its ready actions, which then starts as early as possible; or
- *   - one that is not ready yet, because another rank has not sent its input.  Then none of the
- *     ready ones is next: they are barred until the rank gets its next action.
+ *   - a ready action, which then starts as early as possible; or
+ *   - an action that is not ready yet, because another rank has not sent its input.  In this
+ *     case the ready actions are barred until the rank gets its next action.
  *
- * A single ready action is enough if it ends before any other action of the rank could start and
- * needs no memory: every schedule could be changed to run it first.
+ * Only one ready action needs to be tried if it ends before any other action of the rank could
+ * start and it needs no memory.  Every schedule could then be changed to run this action first.
  *
- * Windows (propagate.h) prune what cannot end in time.  A node also fails if a node with the same
- * counts has failed that was no later at any point.
+ * Windows (propagate.h) prune nodes in which an action cannot end in time.  A node is also
+ * pruned if another node with the same counts has failed and none of its times was later.
  */
 #include "planning/tune/exact.h"
 
@@ -39,15 +39,17 @@ struct search {
     int64_t limit;
     uint64_t nodes, max_nodes;
     bool gave_up;
-    uint32_t *count;       /* owned: (rows), actions in the prefixes */
-    bool *barred;          /* owned: (rows) */
-    double *mem;           /* owned: (ranks) */
-    int64_t *free;         /* owned: (ranks) */
-    int64_t *end;          /* owned: (n_ops) */
-    uint32_t *order, *len; /* owned: (n_ops), (ranks) */
-    size_t *base;          /* owned: (ranks), start of each rank's list in `order` */
-    int64_t *saved;        /* owned: (depth, 2, n_ops), windows of the path to this node */
-    int64_t *values;       /* owned: (MAX_VALUES) */
+    uint32_t *count; /* owned: (rows), number of the row's actions in the prefixes */
+    bool *barred;    /* owned: (rows), true if the row's next action is barred */
+    double *mem;     /* owned: (ranks), memory in use */
+    int64_t *free;   /* owned: (ranks), time at which the rank becomes free */
+    int64_t *end;    /* owned: (n_ops), end of each action in the prefixes */
+    /* owned: (n_ops), (ranks): the lists of all ranks, and their lengths */
+    uint32_t *order, *len;
+    size_t *base; /* owned: (ranks), index of each rank's list in `order` */
+    /* owned: (depth, 2, n_ops), windows of the nodes on the path to this node */
+    int64_t *saved;
+    int64_t *values;       /* owned: (MAX_VALUES), scratch: the encoding of a node */
     struct failed **table; /* owned: (BUCKETS) */
     size_t bytes;
 };
@@ -80,7 +82,8 @@ static enum weft_status search_init(struct search *s, const struct wf_instance *
     *s = (struct search){.x = x};
     WEFT_TRY(wf_windows_init(&s->w, x, err));
 
-    /* Before an action is appended, there are at most as many waits as its rank has rows. */
+    /* Before an action is appended, the search waits at most as many times as the rank has
+     * rows. */
     size_t rows = 0;
     for (uint32_t r = 0; r < x->n_ranks; r++)
         rows = wf_instance_n_rows(x, r) > rows ? wf_instance_n_rows(x, r) : rows;
@@ -111,8 +114,8 @@ static enum weft_status search_init(struct search *s, const struct wf_instance *
 
 /* -- failed nodes ------------------------------------------------------------------------- */
 
-/* Stores the state that the rest of a schedule depends on in s->values: counts and bars (the key),
- * then times.  Returns their number. */
+/* Encodes in s->values the state that the rest of a schedule depends on: first counts and
+ * bars, which are the key, then times.  Returns the number of values. */
 static uint32_t encode_node(const struct search *s, uint64_t *hash)
 {
     const struct wf_instance *x = s->x;
@@ -135,7 +138,8 @@ static uint32_t encode_node(const struct search *s, uint64_t *hash)
     return n;
 }
 
-/* Returns true if a node with the same key and no later times has failed. */
+/* Returns true if a node failed that has the same key and whose times are all at most as
+ * late. */
 static bool has_failed(const struct search *s, uint32_t n, uint64_t hash)
 {
     uint32_t key = s->x->n_rows;
@@ -169,13 +173,13 @@ static void store_failed(struct search *s)
 /* -- branching ---------------------------------------------------------------------------- */
 
 enum row_state {
-    ROW_DONE,    /* the row has no action left, or needs one of its own rank first */
-    ROW_WAITING, /* for a message */
+    ROW_DONE,    /* the row has no action left, or its next action needs one of the same rank */
+    ROW_WAITING, /* the next action waits for a message */
     ROW_READY,
 };
 
-/* Returns whether a row's next action could be the next of its rank.  If it is ready, sets *at to its
- * earliest start. */
+/* Returns whether a row's next action could be the next action of the rank.  If this action
+ * is ready, stores its earliest start in *at. */
 static enum row_state inspect_row(const struct search *s, uint32_t id, int64_t *at)
 {
     const struct wf_instance *x = s->x;
@@ -199,7 +203,7 @@ static enum row_state inspect_row(const struct search *s, uint32_t id, int64_t *
     return ROW_READY;
 }
 
-/* Returns the rank with the ready action that can start first, or UINT32_MAX. */
+/* Returns the rank whose ready action can start first, or UINT32_MAX if no action is ready. */
 static uint32_t choose_rank(const struct search *s)
 {
     uint32_t best = UINT32_MAX;
@@ -234,7 +238,8 @@ static void restore(struct search *s, size_t depth)
     memset(s->w.dirty, false, sizeof *s->w.dirty * s->x->n_ranks);
 }
 
-/* Delays the next actions of a rank's rows, except one row, to t. */
+/* Delays the next action of each row of a rank to time t, except for the row `except`.  If
+ * `barred_only` is true, delays barred rows only. */
 static void delay(struct search *s, uint32_t rank, uint32_t except, bool barred_only, int64_t t)
 {
     const struct wf_instance *x = s->x;
@@ -248,8 +253,8 @@ static void delay(struct search *s, uint32_t rank, uint32_t except, bool barred_
     s->w.dirty[rank] = true;
 }
 
-/* Appends a row's next action to its rank's list and searches on.  Returns true if that leads to a
- * schedule. */
+/* Appends a row's next action to its rank's list and continues the search.  Returns true if
+ * the search finds a schedule. */
 static bool branch_action(struct search *s, uint32_t id, int64_t at, size_t depth)
 {
     const struct wf_instance *x = s->x;
@@ -287,7 +292,8 @@ static bool branch_action(struct search *s, uint32_t id, int64_t at, size_t dept
     return false;
 }
 
-/* Bars the ready actions of a rank, so that it waits for one that is not ready, and searches on. */
+/* Bars the ready actions of a rank, so that the rank waits for an action that is not ready,
+ * and continues the search. */
 static bool branch_wait(struct search *s, uint32_t rank, size_t depth)
 {
     const struct wf_instance *x = s->x;
@@ -320,7 +326,8 @@ static bool branch_wait(struct search *s, uint32_t rank, size_t depth)
     return false;
 }
 
-/* Returns a ready row whose next action can go first without loss, or UINT32_MAX. */
+/* Returns a ready row whose next action can run first without making any schedule worse, or
+ * UINT32_MAX if there is no such row. */
 static uint32_t find_dominant(const struct search *s, uint32_t rank)
 {
     const struct wf_instance *x = s->x;
@@ -372,7 +379,8 @@ static bool branch(struct search *s, uint32_t rank, size_t depth)
     return false;
 }
 
-/* Searches below a node.  Returns true, with the schedule in s->order, if one ends in time. */
+/* Searches below a node.  Returns true if a schedule ends in time; s->order then contains
+ * it. */
 static bool descend(struct search *s, size_t depth)
 {
     uint64_t hash;
@@ -408,7 +416,7 @@ enum weft_status wf_exact_search(const struct wf_instance *x, uint64_t nodes,
     out->found = out->proven = false;
     s.max_nodes = nodes;
 
-    for (;;) { /* after each schedule, search for a shorter one */
+    for (;;) { /* after each schedule found, search for a shorter one */
         s.limit = out->makespan - 1;
         for (size_t i = 0; i < x->n_ops; i++) {
             s.w.est[i] = 0;

@@ -11,11 +11,11 @@
 
 #define MAX_COST 1e300
 
-/* Memory of a chain for one micro: v[0] = 0 before its forward, then v[1] until I, v[2] until W, v[3]
- * afterwards. */
+/* Memory that one micro occupies in a chain: v[0] = 0 before its forward, v[1] from the
+ * forward to I, v[2] from I to W, v[3] after W. */
 struct footprint {
     double v[4];
-    double any, started, back; /* minimum of v[0..3], of v[1..3], of v[2..3] */
+    double any, started, back; /* minimum of v[0..3], of v[1..3] and of v[2..3] */
     double time[3];
 };
 
@@ -60,12 +60,14 @@ static enum weft_status check_input(const struct weft_bound_input *in, struct we
     return WEFT_OK;
 }
 
-/* Computes times and memory of a stage such that they are lower bounds for all allowed schedules.
+/* Computes the times and the memory of a stage such that they are lower bounds for all
+ * allowed schedules.
  *
- * Whole and split backwards: a whole backward counts as I followed by W.  W is shortened if the
- * whole backward is faster than both, and the memory after I is that after W if it is less.
+ * Whole and split backwards: a whole backward counts as I followed by W.  W is shortened if
+ * the whole backward is faster than I and W together.  If the memory after W is less than
+ * the memory after I, it is used for both.
  *
- * Pairs: F and B together take at least FB, so F counts as FB less the longest B. */
+ * Pairs: F and B together take at least FB, so F counts as FB minus the longest B. */
 static void stage_footprint(const struct weft_bound_input *in, uint32_t stage,
                             struct footprint *h)
 {
@@ -112,7 +114,8 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* Chooses the tick for these times, such that sums of ticks are exact in a double. */
+/* Chooses the length of a tick for the given times, such that sums of ticks are exact in a
+ * double. */
 static void choose_tick(struct wf_instance *x, const double *times, size_t n, double sum)
 {
     double longest = 0;
@@ -211,7 +214,7 @@ static void fill_rows(struct wf_instance *x, const struct weft_placement *place,
     for (uint32_t r = 0; r < x->n_ranks; r++)
         x->rank_first[r + 1] += x->rank_first[r];
 
-    uint32_t *fill = x->need_n; /* scratch: need_n is filled later */
+    uint32_t *fill = x->need_n; /* scratch; need_n gets its own values later */
     memset(fill, 0, sizeof *fill * x->n_ranks);
     for (uint32_t id = 0; id < x->n_rows; id++) {
         struct wf_row *row = &x->rows[id];
@@ -230,18 +233,20 @@ uint32_t wf_instance_first_row(const struct wf_instance *x, uint32_t rank)
 
 /* -- consequences of memory --------------------------------------------------------------- */
 
-/* Returns true if memory is within a limit, with a tolerance: a bound must not depend on the last
- * bit. */
+/* Returns true if memory is within a limit.  The comparison has a tolerance, because a bound
+ * must not depend on the last bit. */
 static bool fits(double mem, double limit)
 {
     return mem <= limit + 1e-9 * fmax(1, limit);
 }
 
-/* Sums over the other chains of a rank. */
+/* Memory sums over the other chains of a rank. */
 struct others {
-    double v1_before, started_before, any_before; /* over earlier chains of the pipe */
-    double back_after, any_after;                 /* over later chains of the pipe */
-    double elsewhere;                             /* minimum memory of all other pipes */
+    /* sums over earlier chains of the same pipe */
+    double v1_before, started_before, any_before;
+    double back_after, any_after; /* sums over later chains of the same pipe */
+    /* minimum memory of the chains of all other pipes */
+    double elsewhere;
 };
 
 static struct others sum_others(const struct wf_instance *x, const struct footprint *footprints,
@@ -268,17 +273,19 @@ static struct others sum_others(const struct wf_instance *x, const struct footpr
     return o;
 }
 
-/* Computes how many I and W of a chain must be done before its k-th forward starts.
+/* Computes how many I and W of a chain must be done before the chain's k-th forward starts.
  *
- * Let a of its I be done.  Then micros a..k occupy v1 of this chain, and also v1 of earlier chains of
- * the rank, because they have passed there and their gradient reaches this chain first.  Micros
- * below a occupy at least the minimum of v2 and v3 here and in later chains.  Micros above k occupy
- * nothing here and in later chains.  If the sum exceeds the limit, a is too small.
+ * Assume that a of the chain's I are done.  Then micros a..k occupy v1 of this chain.  They
+ * also occupy v1 of earlier chains of the rank, because they have passed these chains and
+ * their gradients reach this chain first.  Micros below a occupy at least the minimum of v2
+ * and v3 in this chain and in later chains.  Micros above k occupy nothing in this chain and
+ * in later chains.  If the sum exceeds the limit, a is too small.
  *
- * Let b of its W be done, with any number of I.  Micro k occupies v1 here and in earlier chains;
- * micros b..k-1 occupy the minimum of v1 and v2 here; micros below b occupy v3.
+ * Assume that b of the chain's W are done, with any number of I.  Micro k occupies v1 in
+ * this chain and in earlier chains.  Micros b..k-1 occupy the minimum of v1 and v2 in this
+ * chain.  Micros below b occupy v3.
  *
- * Needs never decrease with k, because forwards run in order. */
+ * The numbers never decrease with k, because forwards run in order. */
 static void set_forward_needs(struct wf_instance *x, const struct footprint *footprints,
                               uint32_t chain)
 {
@@ -308,8 +315,9 @@ static void set_forward_needs(struct wf_instance *x, const struct footprint *foo
     }
 }
 
-/* Computes how many W of a chain must be done before its k-th I starts.  Micros b..k then occupy v2,
- * those below b occupy v3, and those above k nothing or v1. */
+/* Computes how many W of a chain must be done before the chain's k-th I starts.  If b of
+ * them are done, micros b..k occupy v2, micros below b occupy v3, and micros above k occupy
+ * nothing or v1. */
 static void set_gradient_needs(struct wf_instance *x, const struct footprint *footprints,
                                uint32_t chain)
 {
@@ -331,8 +339,9 @@ static void set_gradient_needs(struct wf_instance *x, const struct footprint *fo
     }
 }
 
-/* A forward follows the forwards of the same micro on earlier stages, and thus what those need.  And
- * an I that must be done on a stage must be done on all later stages. */
+/* Propagates needs between stages.  A forward follows the forwards of the same micro on
+ * earlier stages, so it also has the needs of these forwards.  If an I must be done on a
+ * stage, it must also be done on all later stages. */
 static void propagate_needs(struct wf_instance *x)
 {
     for (uint32_t c = 0; c < x->n_chains; c++) {
@@ -348,7 +357,8 @@ static void propagate_needs(struct wf_instance *x)
 
 /* -- precedences of a rank ---------------------------------------------------------------- */
 
-/* Returns how many actions of row b, of the same pipe and rank, must be done before a's k-th. */
+/* Returns how many actions of row b must be done before the k-th action of row a.  Both rows
+ * have the same pipe and rank. */
 static uint32_t need_direct(const struct wf_instance *x, const struct wf_row *a,
                             const struct wf_row *b, uint32_t k)
 {
@@ -404,7 +414,8 @@ void wf_instance_close(const struct wf_instance *x, uint32_t rank, uint32_t *bef
         const struct wf_row *a = &x->rows[ids[i / rows]], *b = &x->rows[ids[i % rows]];
         const uint32_t *ba = before + wf_instance_need(x, rank, i % rows, i / rows);
         uint32_t *ab = after + wf_instance_need(x, rank, i / rows, i % rows), t = 0;
-        for (uint32_t k = 0; k < a->n; k++) { /* b's t-th is the first that follows a's k-th */
+        /* the t-th action of b is the first that follows the k-th action of a */
+        for (uint32_t k = 0; k < a->n; k++) {
             while (t < b->n && ba[t] <= k)
                 t++;
             ab[k] = b->n - t;

@@ -1,5 +1,5 @@
-/* Searches for layouts: how to cut the model, into how many micros, on which schedule, and how to
- * divide a cluster into pipelines and replicas. */
+/* Searches for layouts.  A layout defines how the model is partitioned, the number of
+ * micros, the schedule, and how a cluster is divided into pipelines and replicas. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,24 +14,25 @@
 #include "weft/tune.h"
 #include "weft/verify.h"
 
-/* The search enumerates every placement of pipelines on the cluster, number of micros, schedule,
- * number of chunks and partition, times each layout and keeps the best.  A layout is pruned before
- * its schedule is made if a lower bound of its time is not below the worst kept: all work divided
+/* The search enumerates all placements of pipelines on the cluster, numbers of micros,
+ * schedules, numbers of chunks and partitions.  It times each layout and keeps the best
+ * layouts.  A layout is pruned before its schedule is generated if a lower bound of its time
+ * is not below the time of the worst kept layout.  The lower bound is all work divided
  * evenly among the ranks, or the closed forms if the placement is known. */
 
-/* Larger schedules are not tried: timing them takes too long. */
+/* Limits of the schedules to try.  Timing larger schedules takes too long. */
 enum { MAX_CELLS = 1 << 21, MAX_CHUNKS = 64 };
 
 struct layout_search {
     const struct weft_layout_problem *problem;
     struct weft_layouts *kept;
-    size_t max_layouts;          /* number of layouts to keep */
-    struct weft_cluster cluster; /* of one pipeline */
+    size_t max_layouts;          /* maximum number of layouts to keep */
+    struct weft_cluster cluster; /* the cluster of one pipeline */
     bool clustered;
-    struct weft_link ring; /* the link that carries the gradients of replicas */
+    struct weft_link ring; /* the link for the gradient all-reduce among replicas */
     struct weft_layout now;
-    struct weft_items items; /* owned: for micros of now.rows sequences */
-    double boundary;         /* bytes of a message between stages */
+    struct weft_items items; /* owned: items for micro-batches of now.rows sequences */
+    double boundary;         /* bytes of a message between two stages */
 };
 
 /* -- the best layouts --------------------------------------------------------------------- */
@@ -44,13 +45,13 @@ void weft_layouts_release(struct weft_layouts *l)
     *l = (struct weft_layouts){0};
 }
 
-/* Returns true if a time is too long to be kept. */
+/* Returns true if a layout with this time cannot be among the best layouts. */
 static bool is_pruned(const struct layout_search *c, double time)
 {
     return c->kept->n == c->max_layouts && time >= c->kept->at[c->max_layouts - 1].time;
 }
 
-/* Inserts a layout among the best, or frees its schedule. */
+/* Inserts a layout into the list of the best layouts, or frees its schedule. */
 static void keep(struct layout_search *c, const struct weft_layout *l)
 {
     struct weft_layouts *k = c->kept;
@@ -70,8 +71,9 @@ static void keep(struct layout_search *c, const struct weft_layout *l)
 
 /* -- one candidate ------------------------------------------------------------------------ */
 
-/* Returns the time of a ring all-reduce of the fullest rank's gradients in fp32, which are a fifth
- * of its state.  Every message has a d-th of them. */
+/* Returns the time of a ring all-reduce of the gradients of the rank with the largest state.
+ * The gradients are in fp32 and are a fifth of the state.  With d replicas, every message
+ * contains 1/d of the gradients. */
 static double reduction_time(const struct layout_search *c, size_t state_bytes)
 {
     double d = c->now.replicas, bytes = (double)state_bytes / 5 / d;
@@ -105,7 +107,8 @@ static enum weft_status measure_time(const struct layout_search *c,
     return WEFT_OK;
 }
 
-/* Stores the bytes of the fullest rank, and of the largest state. */
+/* Stores the maximum total bytes of a rank in *all and the maximum state bytes of a rank in
+ * *state. */
 static enum weft_status measure_bytes(const struct layout_search *c,
                                       const struct weft_schedule *s,
                                       const struct weft_partition *part, size_t *all,
@@ -119,8 +122,8 @@ static enum weft_status measure_bytes(const struct layout_search *c,
     return WEFT_OK;
 }
 
-/* Times a schedule with a partition and keeps it if it is among the best.  Takes ownership of
- * `s`. */
+/* Times a schedule with a partition and keeps the layout if it is among the best.  Takes
+ * ownership of `s`. */
 static enum weft_status evaluate(struct layout_search *c, struct weft_schedule *s,
                                  const struct weft_partition *part,
                                  const struct weft_cost *cost, struct weft_error *err)
@@ -149,7 +152,8 @@ drop:
     return st;
 }
 
-/* Partitions the model, evenly or balanced.  Returns WEFT_USAGE if no such partition fits. */
+/* Partitions the model, either evenly or balanced.  Returns WEFT_USAGE if no such partition
+ * fits. */
 static enum weft_status cut(const struct layout_search *c, const struct weft_schedule *s,
                             uint32_t stages, struct weft_partition *out, struct weft_error *err)
 {
@@ -162,7 +166,8 @@ static enum weft_status cut(const struct layout_search *c, const struct weft_sch
     return wf_partition_init_limited(out, &c->items, s, &c->problem->bytes_limit, 1, err);
 }
 
-/* Memory costs of a search: activations in bytes, and the part of the limit that the state leaves. */
+/* Memory costs for a generator that searches: the activations in bytes, and the part of the
+ * memory limit that remains after the state is subtracted. */
 struct byte_limits {
     struct weft_memory_cost memory;
     double *lists; /* owned: (2 * stages + ranks) */
@@ -181,7 +186,7 @@ static enum weft_status limit_bytes(const struct layout_search *c,
     for (uint32_t r = 0; r < ranks; r++)
         limit[r] = (double)c->problem->bytes_limit;
     for (uint32_t s = 0; s < stages; s++) {
-        uint32_t rank = s < ranks ? s : 2 * ranks - 1 - s; /* linear or the V */
+        uint32_t rank = s < ranks ? s : 2 * ranks - 1 - s; /* linear or V placement */
         lists[s] = (double)sums->act_bytes[s];
         lists[stages + s] = -lists[s];
         limit[rank] -= (double)sums->state_bytes[s];
@@ -194,7 +199,8 @@ static enum weft_status limit_bytes(const struct layout_search *c,
     return WEFT_OK;
 }
 
-/* Returns a lower bound by closed forms for a linear or V placement; 0 if there is none. */
+/* Returns a lower bound by closed forms for a linear or V placement, or 0 if there is no
+ * bound. */
 static double quick_bound(const struct layout_search *c, const struct weft_cost *cost,
                           uint32_t stages, bool whole)
 {
@@ -215,7 +221,8 @@ static double quick_bound(const struct layout_search *c, const struct weft_cost 
     return !ok ? 0 : c->problem->minimize == WEFT_MINIMIZE_SPAN ? b.span : b.makespan;
 }
 
-/* Tries a generator that searches: it needs the costs, so the model is cut first. */
+/* Tries a generator that searches.  It needs the costs of the stages, so the model is
+ * partitioned first. */
 static enum weft_status try_search(struct layout_search *c, const struct weft_generator *g,
                                    struct weft_error *err)
 {
@@ -254,7 +261,7 @@ done:
     return st;
 }
 
-/* Tries a generator that needs the sizes alone. */
+/* Tries a generator that does not need costs. */
 static enum weft_status try_plain(struct layout_search *c, const struct weft_generator *g,
                                   uint32_t chunks, struct weft_error *err)
 {
@@ -264,7 +271,7 @@ static enum weft_status try_plain(struct layout_search *c, const struct weft_gen
     struct weft_gen_params params = {
         .ranks = c->now.ranks, .micros = c->now.micros, .chunks = chunks};
     if (weft_schedule_generate(g->name, &params, &s, NULL) != WEFT_OK)
-        return WEFT_OK; /* it does not support these sizes */
+        return WEFT_OK; /* the generator does not support these sizes */
     if (cut(c, s, weft_schedule_placement(s)->n_stages, &part, NULL) != WEFT_OK) {
         weft_schedule_free(s);
         return WEFT_OK;
@@ -351,7 +358,8 @@ static enum weft_status try_micros(struct layout_search *c, struct weft_error *e
     return WEFT_OK;
 }
 
-/* Tries all numbers of micros, the largest first: it is often the best, and then prunes the rest. */
+/* Tries all numbers of micros, starting with the largest.  The largest number is often the
+ * best, so the other numbers can then be pruned. */
 static enum weft_status try_pipelines(struct layout_search *c, struct weft_error *err)
 {
     uint32_t max_chunks = c->problem->max_chunks != 0 ? c->problem->max_chunks : 4;
@@ -369,8 +377,8 @@ static enum weft_status try_pipelines(struct layout_search *c, struct weft_error
     return WEFT_OK;
 }
 
-/* Tries pipelines of `ranks` ranks on the cluster: either the stages of a pipeline or the replicas
- * of a stage are on neighbouring ranks. */
+/* Tries pipelines of `ranks` ranks on the cluster.  Neighbouring ranks have either the
+ * stages of one pipeline or the replicas of one stage. */
 static enum weft_status try_cluster(struct layout_search *c, uint32_t ranks, bool close,
                                     struct weft_error *err)
 {
@@ -425,7 +433,7 @@ static enum weft_status rebuild(struct layout_search *c, struct refined *r,
 {
     const struct weft_layout *l = r->layout;
     const struct weft_generator *g = weft_generator_find(l->schedule);
-    /* The model was cut before a search made its schedule. */
+    /* If a generator searched, the model was partitioned before the schedule was generated. */
     bool searched = g != NULL && (g->flags & WEFT_GEN_USES_COST);
     c->now = *l;
     WEFT_TRY(fill_items(c, err));
@@ -471,7 +479,7 @@ static bool is_tunable(const struct layout_search *c, const struct weft_layout *
     return false;
 }
 
-/* Searches for a better order of a layout and keeps it if there is one. */
+/* Searches for a better order of a layout's actions and keeps it if there is one. */
 static enum weft_status tune_order(struct layout_search *c, struct refined *r,
                                    struct weft_error *err)
 {
@@ -504,7 +512,8 @@ static enum weft_status tune_order(struct layout_search *c, struct refined *r,
     return st;
 }
 
-/* Bounds a kept layout, and tunes it if it is the first that can be tuned. */
+/* Computes the bounds of a kept layout.  Also tunes the layout if it is the first that can
+ * be tuned. */
 static enum weft_status refine(struct layout_search *c, size_t i, bool tune, bool *tuned,
                                struct weft_error *err)
 {

@@ -1,10 +1,11 @@
-/* List scheduling for any number of chunks.  A free rank starts the best ready action: gradients
- * first (or forwards), then forwards of the deeper chunk first, and weight gradients in gaps.
+/* List scheduling for any number of chunks.  A free rank starts the best ready action.  By
+ * default it prefers gradients to forwards, and forwards of deeper chunks to other forwards.
+ * Weight gradients fill gaps.
  *
- * The memory must suffice to complete all micros that have started.  So a forward starts only if all
- * started micros could still finish on this rank one after the other, oldest first, each with its
- * remaining forwards, while the later ones keep their activations.
- */
+ * Memory must always suffice to complete all micros that have started.  So a forward starts
+ * only if all started micros could still finish on this rank in sequence, oldest first.
+ * Each micro must be able to run its remaining forwards while all later micros keep their
+ * activations. */
 #include "planning/tune/list_schedule.h"
 
 #include <math.h>
@@ -12,13 +13,15 @@
 struct list_scheduler {
     struct wf_search *s;
     const struct wf_list_rule *rule;
-    uint32_t *done;     /* owned: (ranks, passes, chunks), micros */
-    double *free, *mem; /* owned: (ranks) */
-    double *arrival;    /* owned: (n_ops), when its input arrives; INFINITY: not known yet */
-    uint32_t *len;      /* owned: (ranks) */
-    uint32_t *next;     /* owned: (ranks), the action it would start next, or WF_OP_NONE */
-    double *at;         /* owned: (ranks), when it would start that */
-    double *chunk_f;    /* owned: (ranks, chunks), memory of a forward */
+    uint32_t *done;     /* owned: (ranks, passes, chunks), number of completed micros */
+    double *free, *mem; /* owned: (ranks), time at which the rank becomes free; memory in use */
+    /* owned: (n_ops), arrival time of the action's input; INFINITY if not known yet */
+    double *arrival;
+    uint32_t *len; /* owned: (ranks), number of actions in the rank's list */
+    /* owned: (ranks), the next action that the rank would start, or WF_OP_NONE */
+    uint32_t *next;
+    double *at;      /* owned: (ranks), start time of the action in `next` */
+    double *chunk_f; /* owned: (ranks, chunks), memory change by a forward */
 };
 
 static uint32_t *count(const struct list_scheduler *l, uint32_t rank, uint32_t pass,
@@ -36,7 +39,7 @@ static uint32_t next_of(const struct list_scheduler *l, uint32_t rank, uint32_t 
                      : WF_OP_NONE;
 }
 
-/* Returns true if all started micros could finish after one more forward of `chunk`. */
+/* Returns true if all started micros could still finish after one more forward of `chunk`. */
 static bool is_safe(const struct list_scheduler *l, uint32_t rank, uint32_t chunk)
 {
     const struct wf_search *s = l->s;
@@ -61,7 +64,7 @@ static bool is_safe(const struct list_scheduler *l, uint32_t rank, uint32_t chun
     return true;
 }
 
-/* Returns the sort key of an action; the lowest goes first. */
+/* Returns the sort key of an action.  The action with the lowest key runs first. */
 static double key_of(const struct list_scheduler *l, uint32_t pass, uint32_t chunk,
                      uint32_t micro)
 {
@@ -72,7 +75,7 @@ static double key_of(const struct list_scheduler *l, uint32_t pass, uint32_t chu
     return deep + (second ? 1e6 : 0);
 }
 
-/* Determines the next action of a rank and its start. */
+/* Determines the next action of a rank and its start time. */
 static void choose(struct list_scheduler *l, uint32_t rank)
 {
     const struct wf_search *s = l->s;
@@ -103,7 +106,8 @@ static void choose(struct list_scheduler *l, uint32_t rank)
             }
         }
 
-    /* A weight gradient goes first if it fits before the best action or memory requires it. */
+    /* A weight gradient runs first if it fits before the best action or if memory requires
+     * it. */
     for (uint32_t c = s->n_chunks; c-- > 0 && s->n_passes == 3 && weight == WF_OP_NONE;)
         weight = next_of(l, rank, WF_PASS_W, c);
     double time = weight == WF_OP_NONE ? 0 : s->ops[weight].time;

@@ -1,19 +1,22 @@
-/* The rules of propagation, each sound by itself:
+/* The rules of propagation.  Each rule is sound by itself.  est is the earliest start of an
+ * action and lct is its latest end.
  *
- *   precedence   An action starts after all its dependencies have ended (plus hops): its input, the
- *                previous action of its row, and the I and W that memory requires.
- *   sets         An action starts after all actions that must precede it on its rank.  A set S of
- *                actions of one rank ends at the earliest at
+ *   precedence   An action starts after all its dependencies have ended (plus hops).  The
+ *                dependencies are its input, the previous action of its row, and the I and W
+ *                that memory requires.
+ *   sets         An action starts after all actions that must precede it on its rank.  A set S
+ *                of actions of one rank cannot end before
  *                ect(S) = max over subsets U of S of (min est of U + time of U).
- *   detected     If i cannot end before j must have started, j precedes i.  So the set of all such
- *                j precedes i.
- *   edge         If a set and i together cannot end by the set's last deadline, i follows the whole
- *                set.  If a set alone cannot, there is no schedule.
- *   memory       Consequences of windows and memory together: propagate_memory.c.
+ *   detected     If action i cannot end before action j must have started, j precedes i.  So i
+ *                starts after the set of all such j.
+ *   edge         If a set and an action i together cannot end by the last deadline of the set,
+ *                i follows the whole set.  If the set alone cannot end by this deadline, there
+ *                is no schedule.
+ *   memory       Consequences of windows and memory together, see propagate_memory.c.
  *
- * ect() of a changing set is kept in a tree over the actions by est (Vilim's theta tree), so each
- * rule takes O(n log n) per rank.  Every rule is applied a second time in reversed time, which
- * narrows lct.
+ * The ect() of a changing set is stored in a tree over the actions sorted by est (Vilim's theta
+ * tree), so each rule takes O(n log n) time per rank.  Every rule is also applied in reversed
+ * time, which narrows lct.
  */
 #include "planning/tune/propagate.h"
 
@@ -24,8 +27,8 @@
 
 #define NEVER (-((int64_t)1 << 60))
 
-/* A node of the tree: total time and ect of its actions; the same with the best grey action added,
- * and the index of that action. */
+/* A node of the tree.  It has the total time and the ect of its actions, both values with
+ * the best grey action added, and the indices of these grey actions. */
 struct wf_theta {
     int64_t sum, ect;
     int64_t grey_sum, grey_ect;
@@ -122,7 +125,7 @@ static inline void lower_lct(struct wf_windows *w, const struct wf_row *row, siz
     }
 }
 
-/* Raises the earliest start of one action by its dependencies. */
+/* Raises the earliest start of one action to the time at which its dependencies allow it. */
 static void tighten_est(struct wf_windows *w, uint32_t chain, uint32_t pass, uint32_t k)
 {
     const struct wf_instance *x = w->x;
@@ -142,7 +145,8 @@ static void tighten_est(struct wf_windows *w, uint32_t chain, uint32_t pass, uin
         raise_est(w, row, id, w->est[rows[2].first + x->need_w[id] - 1] + rows[2].time);
 }
 
-/* Lowers the latest ends of the dependencies of one action. */
+/* Lowers the latest ends of the dependencies of one action, so that the action can end in
+ * time. */
 static void tighten_lct(struct wf_windows *w, uint32_t chain, uint32_t pass, uint32_t k)
 {
     const struct wf_instance *x = w->x;
@@ -163,8 +167,9 @@ static void tighten_lct(struct wf_windows *w, uint32_t chain, uint32_t pass, uin
         lower_lct(w, &rows[2], rows[2].first + x->need_w[id] - 1, start);
 }
 
-/* Visits all actions in topological order: micro by micro, because memory requires earlier micros
- * only, and for a micro forwards down, I back up, then W.  In reverse if not `forward`. */
+/* Visits all actions in topological order, micro by micro, because memory requires actions
+ * of earlier micros only.  For each micro the order is: forwards down the pipe, I back up,
+ * then W.  If `forward` is false, visits the actions in reverse order. */
 static void sweep(struct wf_windows *w, bool forward,
                   void (*visit)(struct wf_windows *, uint32_t, uint32_t, uint32_t))
 {
@@ -182,7 +187,7 @@ static void sweep(struct wf_windows *w, bool forward,
     w->work += (double)x->n_ops;
 }
 
-/* Limits each rank's actions to `span` after the start of its first action. */
+/* Limits each rank's actions to the time `span` after the start of the rank's first action. */
 static void keep_span(struct wf_windows *w)
 {
     const struct wf_instance *x = w->x;
@@ -228,7 +233,7 @@ static inline void combine(struct wf_theta *t, uint32_t i)
     o->ect = a->ect + b->sum > b->ect ? a->ect + b->sum : b->ect;
 }
 
-/* Combines two nodes including their grey actions. */
+/* Combines two child nodes, including their grey actions. */
 static inline void combine_grey(struct wf_theta *t, uint32_t i)
 {
     const struct wf_theta *a = &t[2 * i], *b = &t[2 * i + 1];
@@ -291,8 +296,8 @@ static void tree_set_grey(struct wf_windows *w, uint32_t i, bool grey)
 
 /* -- one rank ----------------------------------------------------------------------------- */
 
-/* Sorts the actions of a rank by key[i] + plus * p[i], which increases along each row, by merging
- * its rows. */
+/* Sorts the actions of a rank by key[i] + plus * p[i].  This value increases along each row,
+ * so the rows of the rank are merged. */
 static void merge(struct wf_windows *w, uint32_t rank, const int64_t *key, int plus,
                   uint32_t *out)
 {
@@ -306,7 +311,7 @@ static void merge(struct wf_windows *w, uint32_t rank, const int64_t *key, int p
         n += x->rows[x->rank_rows[x->rank_first[rank] + a]].n;
     }
 
-    if (rows > 64) { /* too many for the local arrays: insertion sort */
+    if (rows > 64) { /* too many rows for the local arrays: use insertion sort */
         for (uint32_t i = 0; i < n; i++) {
             uint32_t j = i;
             int64_t k = key[i] + plus * w->p[i];
@@ -332,7 +337,8 @@ static void merge(struct wf_windows *w, uint32_t rank, const int64_t *key, int p
     }
 }
 
-/* Assigns the leaves of the tree by est and clears the tree.  Call it after est has changed. */
+/* Assigns the actions to the leaves of the tree by est and clears the tree.  Must be called
+ * after est has changed. */
 static void assign_slots(struct wf_windows *w, uint32_t rank, uint32_t n)
 {
     merge(w, rank, w->e, 0, w->by_a);
@@ -341,7 +347,7 @@ static void assign_slots(struct wf_windows *w, uint32_t rank, uint32_t n)
     tree_clear(w, n);
 }
 
-/* Applies the new starts and keeps rows in order. */
+/* Applies the new earliest starts and keeps each row in order. */
 static void apply_starts(struct wf_windows *w, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -434,7 +440,7 @@ static bool filter_edge(struct wf_windows *w, uint32_t rank, uint32_t n)
     return true;
 }
 
-/* Copies a rank's windows to the scratch arrays, in reversed time if mirrored. */
+/* Copies the windows of a rank to the scratch arrays, in reversed time if `mirrored`. */
 static void load(struct wf_windows *w, uint32_t rank, bool mirrored)
 {
     const struct wf_instance *x = w->x;
@@ -451,7 +457,7 @@ static void load(struct wf_windows *w, uint32_t rank, bool mirrored)
     }
 }
 
-/* Copies the starts back.  Returns true if a window changed. */
+/* Copies the new earliest starts back to the windows.  Returns true if a window changed. */
 static bool store(struct wf_windows *w, uint32_t rank, bool mirrored)
 {
     const struct wf_instance *x = w->x;
@@ -470,8 +476,8 @@ static bool store(struct wf_windows *w, uint32_t rank, bool mirrored)
     return changed;
 }
 
-/* Applies the rules to one rank.  Sets *changed if a window changed.  Returns false if no schedule
- * is within the windows. */
+/* Applies the rules to one rank.  Sets *changed if a window changed.  Returns false if no
+ * schedule is within the windows. */
 static bool narrow_rank(struct wf_windows *w, uint32_t rank, bool *changed)
 {
     const struct wf_instance *x = w->x;
@@ -508,7 +514,7 @@ bool wf_windows_narrow(struct wf_windows *w, uint32_t rounds)
             if (!narrow_rank(w, r, &own))
                 return false;
             changed = changed || own;
-            w->dirty[r] = own; /* its own changes may allow more */
+            w->dirty[r] = own; /* the changes of the rank itself may allow more narrowing */
         }
         if (!changed)
             return true;
@@ -518,9 +524,9 @@ bool wf_windows_narrow(struct wf_windows *w, uint32_t rounds)
 
 /* -- preemptive schedules ----------------------------------------------------------------- */
 
-/* The length of Jackson's preemptive schedule, including tails, is the maximum over all sets of
- * min est + time + min tail.  For the set of all actions with a tail of at least q that is ect() plus
- * q.  So actions are inserted from the longest tail to the shortest. */
+/* The length of Jackson's preemptive schedule, including tails, is the maximum over all sets
+ * of min est + time + min tail.  For the set of all actions with a tail of at least q, this
+ * value is ect() plus q.  So actions are inserted from the longest tail to the shortest. */
 int64_t wf_windows_preemptive(struct wf_windows *w)
 {
     const struct wf_instance *x = w->x;

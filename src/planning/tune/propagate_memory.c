@@ -1,29 +1,30 @@
 /* The memory rule of propagation.
  *
- * When an action x that needs memory starts, some actions of each row of its rank precede it.  Their
- * minimum and maximum number follows from the windows (an action that cannot end before x must start
- * comes later; one that must start before x can end comes earlier) and from the needs.  With counts
- * nF >= nI >= nW of F, I and W, a chain occupies
+ * When an action x that needs memory starts, some actions of each row of its rank precede x.  The
+ * minimum and the maximum number of these actions follow from the needs and from the windows:
+ * an action that cannot end before x must start comes later than x, and an action that must
+ * start before x can end comes earlier than x.  With the numbers nF >= nI >= nW of completed F,
+ * I and W, a chain occupies
  *
  *     nF * f + nI * i + nW * w
  *
- * which is minimal at one of few values of nI, with the maximum of W and the minimum of F.  If the
- * sum over all chains plus the memory of x exceeds the limit, there is no schedule.  Otherwise a
- * chain may exceed its minimum by the remaining slack at most.  So a minimum number of its I and W
- * must precede x.
+ * This memory is minimal for one of a few values of nI, with the maximum nW and the minimum nF.
+ * If the sum over all chains plus the memory of x exceeds the limit, there is no schedule.
+ * Otherwise each chain may exceed its minimum by at most the remaining slack, so a minimum
+ * number of its I and W must precede x.
  */
 #include <math.h>
 
 #include "planning/tune/propagate.h"
 
-/* Actions of one chain that precede x. */
+/* The numbers of actions of one chain that precede x. */
 struct counts {
     uint32_t min_f, min_i, max_i, max_w, min_w;
-    double f, i, w; /* memory per action */
+    double f, i, w; /* memory change per F, I and W */
     bool split;
 };
 
-/* Returns the memory of a chain with a of its I done, and at most b of its W. */
+/* Returns the memory of a chain if a of its I and at most b of its W are done. */
 static double chain_memory(const struct counts *c, uint32_t a, uint32_t b)
 {
     double forwards = a > c->min_f ? a : c->min_f, weights = a < b ? a : b;
@@ -32,8 +33,8 @@ static double chain_memory(const struct counts *c, uint32_t a, uint32_t b)
     return forwards * c->f + a * c->i + (c->split ? weights * c->w : 0);
 }
 
-/* Returns the minimum memory of a chain over all a, for at most b of its W.  It is linear between
- * the corners. */
+/* Returns the minimum memory of a chain over all possible a, if at most b of its W are done.
+ * The memory is linear in a between the corners, so only the corners are computed. */
 static double min_chain_memory(const struct counts *c, uint32_t b)
 {
     const uint32_t corners[] = {c->min_i, c->max_i, c->min_f, b, c->min_w};
@@ -47,8 +48,8 @@ static double min_chain_memory(const struct counts *c, uint32_t b)
     return best;
 }
 
-/* Progress in one row, which increases with k: the number of actions that can precede x's k-th
- * action, and that must. */
+/* Progress in one row.  It contains the number of actions of the row that can precede the
+ * k-th action of x, and the number that must precede it.  Both numbers increase with k. */
 struct cursor {
     uint32_t can, must;
 };
@@ -74,7 +75,8 @@ static uint32_t larger(uint32_t a, uint32_t b)
 
 enum { MAX_ROWS = 64 };
 
-/* Returns the counts of a chain, whose rows start at the rank's row `first`, before x's k-th. */
+/* Returns the counts of a chain before the k-th action of row x.  The rows of the chain
+ * start at the rank's row `first`. */
 static struct counts count(const struct wf_windows *w, uint32_t rank, uint32_t x,
                            uint32_t first, uint32_t k, const struct cursor *at)
 {
@@ -103,7 +105,8 @@ static struct counts count(const struct wf_windows *w, uint32_t rank, uint32_t x
     return c;
 }
 
-/* Raises the needs of x's k-th, given the maximum memory of one chain.  Returns true if one changed. */
+/* Raises the needs of the k-th action of row x, given the maximum memory of one chain.
+ * Returns true if a need changed. */
 static bool raise_needs(struct wf_windows *w, uint32_t rank, uint32_t x, uint32_t first,
                         uint32_t k, const struct counts *c, double max_memory)
 {
@@ -164,7 +167,8 @@ static bool check_row_memory(struct wf_windows *w, uint32_t rank, uint32_t x, bo
     return true;
 }
 
-/* Narrows windows by the needs: an action starts after the actions that it needs have ended. */
+/* Narrows windows by the needs.  An action starts after all actions that it needs have
+ * ended. */
 static void apply_needs(struct wf_windows *w, uint32_t rank, uint32_t x)
 {
     const struct wf_instance *in = w->x;
@@ -186,7 +190,7 @@ static void apply_needs(struct wf_windows *w, uint32_t rank, uint32_t x)
     }
 }
 
-/* Restores the order within a row.  Returns false if a window is too short. */
+/* Restores the order of the windows within a row.  Returns false if a window is too short. */
 static bool restore_row_order(struct wf_windows *w, const struct wf_row *row)
 {
     for (size_t id = row->first + 1; id < row->first + row->n; id++)

@@ -1,5 +1,5 @@
-/* Tuning: tries generators, searches, the exact search and local improvement, and compares the best
- * order with lower bounds. */
+/* Tunes the order of a schedule's actions: tries generators, the exact search and local
+ * improvement, and compares the best order with lower bounds. */
 #include "weft/tune.h"
 
 #include <math.h>
@@ -18,10 +18,11 @@
 #include "weft/verify.h"
 
 enum {
-    SLICE_WORK = 4000000, /* visits of actions per slice of the local search: tens of ms */
+    /* action visits per slice of the local search: tens of milliseconds */
+    SLICE_WORK = 4000000,
     DEFAULT_ITERATIONS = 100000,
-    EXACT_WORK = 2000000, /* visits of actions of the exact search */
-    MAX_MOVES = 12        /* random moves of a perturbation */
+    EXACT_WORK = 2000000, /* maximum number of action visits of the exact search */
+    MAX_MOVES = 12        /* maximum number of random moves per perturbation */
 };
 
 struct tuner {
@@ -30,14 +31,14 @@ struct tuner {
     struct wf_search s;
     struct weft_bounds bounds;
     int64_t start_ns;
-    uint64_t n_drawn; /* random numbers n_drawn */
-    bool proven;      /* score.first is optimal */
-    bool stopped;     /* by the progress callback */
+    uint64_t n_drawn; /* number of random numbers drawn */
+    bool proven;      /* true if score.first is optimal */
+    bool stopped;     /* true if the progress callback stopped the search */
     char origin[WF_N_FAMILIES][32];
     char start[32]; /* name of the best generator */
     struct wf_score start_score;
     uint32_t *order;     /* owned: (ranks, per_rank), scratch */
-    uint32_t n_stagnant; /* slices since the last improvement */
+    uint32_t n_stagnant; /* number of slices since the last improvement */
 };
 
 /* -- checks ------------------------------------------------------------------------------- */
@@ -93,7 +94,8 @@ static bool is_better(struct wf_score a, struct wf_score b)
     return wf_score_compare(a, b) < 0;
 }
 
-/* Tries an order in WF_FAMILY_FIXED, and records its name if it is the best of the family. */
+/* Tries an order in WF_FAMILY_FIXED.  Records the name if the order is the best of this
+ * family. */
 static void submit_order(struct tuner *t, const uint32_t *order, const char *name,
                          bool generator)
 {
@@ -105,16 +107,17 @@ static void submit_order(struct tuner *t, const uint32_t *order, const char *nam
     struct wf_score score = wf_search_score(s);
     if (is_better(best->score, before))
         name_origin(t, WF_FAMILY_FIXED, name);
-    score.peak = t->start_score.peak; /* compare times only */
+    score.peak = t->start_score.peak; /* makes is_better() compare times only */
     if (generator && is_better(score, t->start_score)) {
         t->start_score = score;
         snprintf(t->start, sizeof t->start, "%s", name);
     }
 }
 
-/* Converts a schedule to an order of the search: renumbers micros in the order in which they run,
- * and replaces a whole backward by I and W, or a split one by B in the place of its I.  Returns
- * false if the schedule has another shape. */
+/* Converts a schedule to an order of the search.  Micros are renumbered in the order in
+ * which they run.  If the search splits backwards, a whole backward is replaced by I and W.
+ * Otherwise a split backward is replaced by B at the position of its I.  Returns false if
+ * the schedule has another shape. */
 static bool order_from_schedule(const struct tuner *t, const struct weft_schedule *schedule,
                                 uint32_t *order)
 {
@@ -172,8 +175,8 @@ static void try_generator(struct tuner *t, const struct weft_generator *g)
     weft_schedule_free(schedule);
 }
 
-/* Tries every generator whose schedule has this shape; generators that search are tried last,
- * and only if time allows. */
+/* Tries every generator whose schedule has the shape of the problem.  Generators that search
+ * are tried last, and only if time allows. */
 static void try_generators(struct tuner *t)
 {
     size_t n;
@@ -186,7 +189,7 @@ static void try_generators(struct tuner *t)
         }
 }
 
-/* Tries list schedules with more chunks than the search of the generators supports. */
+/* Tries list schedules, which support more chunks than the generators that search. */
 static enum weft_status try_lists(struct tuner *t, struct weft_error *err)
 {
     static const double in_flight[] = {1, 2, 4, 1e9}, slope[] = {0, 0.5, 1, 2};
@@ -306,8 +309,8 @@ static bool report_progress(struct tuner *t)
     return t->options->progress(&p, t->options->user);
 }
 
-/* Returns true if tuning has to end.  Once score.first is optimal, only a few slices are spent on
- * score.second. */
+/* Returns true if tuning must end.  Once score.first is optimal, only a few more slices try
+ * to improve score.second. */
 static bool is_finished(struct tuner *t)
 {
     enum { MAX_POLISH_SLICES = 4 };
@@ -328,8 +331,8 @@ static uint32_t draw_below(struct tuner *t, uint32_t n)
     return wf_random_below(t->options->seed, 7, t->n_drawn++, n);
 }
 
-/* Moves a random action of t->order by some positions, keeping its rank's precedences.  The caller
- * checks memory and deadlock. */
+/* Moves a random action of t->order by some positions without violating precedences on its
+ * rank.  The caller must check memory and deadlock. */
 static void move_random(struct tuner *t)
 {
     const struct wf_search *s = &t->s;
@@ -340,7 +343,7 @@ static void move_random(struct tuner *t)
 
     for (uint32_t i = 0; i < distance; i++) {
         uint32_t to = left ? at - 1 : at + 1;
-        if (to >= s->per_rank) /* also below 0, which wraps around */
+        if (to >= s->per_rank) /* also true below 0, because the unsigned value wraps around */
             break;
         uint32_t a = left ? row[to] : id, b = left ? id : row[to];
         if (wf_search_must_follow(s, a, b))
@@ -374,8 +377,9 @@ static enum weft_status perturb(struct tuner *t, enum wf_family family, struct w
     return wf_search_improve_from(s, family, t->order, score, SLICE_WORK, err);
 }
 
-/* Runs slices of local search: from the best order with other random numbers, from the best order
- * after a few random moves, and sometimes from the best order of another family. */
+/* Runs slices of local search.  A slice starts from the best order with other random
+ * numbers, from the best order after a few random moves, or sometimes from the best order of
+ * another family. */
 static enum weft_status improve(struct tuner *t, struct weft_error *err)
 {
     struct wf_search *s = &t->s;
