@@ -8,9 +8,10 @@
 #include "weft/status.h"
 
 struct wf_sampling {
-    double temperature; /* divides the logits; 0: always the most likely token */
-    uint32_t top_k;     /* only this many of the most likely tokens; 0: all */
-    /* Of these, only the most likely ones with this total probability; 1: all. */
+    double temperature; /* divisor of the logits; 0: always select the most likely token */
+    uint32_t top_k;     /* number of most likely tokens to select from; 0: all tokens */
+    /* Restricts the top_k tokens to the smallest set of most likely tokens whose total
+     * probability is at least top_p; 1: no restriction. */
     double top_p;
     uint64_t seed;
 };
@@ -24,8 +25,9 @@ struct wf_candidate {
     int32_t token;
 };
 
-/* Returns the token, 0 .. n - 1, at `position` of a sequence.  Logits must be finite; `work`
- * has n elements.  Among equally likely tokens the lower number ranks first. */
+/* Selects the token, 0 .. n - 1, at `position` of a sequence.  All logits must be finite.
+ * `work` is scratch memory of n elements.  Among equally likely tokens, the one with the lower
+ * number ranks first. */
 int32_t wf_sample(const float *logits, size_t n, const struct wf_sampling *how,
                   uint64_t position, struct wf_candidate *work);
 

@@ -1,4 +1,4 @@
-/* Rotary position embedding: the angles of positions. */
+/* Rotary position embedding: cosines and sines of the rotation angles. */
 #ifndef COMPUTE_MODEL_ROPE_H
 #define COMPUTE_MODEL_ROPE_H
 
@@ -6,7 +6,8 @@
 
 #include "weft/spec.h"
 
-/* Writes the cosines and sines of positions 0 .. n - 1: (n, head / 2) each. */
+/* Writes the cosines and sines of the angles of positions 0 .. n - 1.  Both arrays have the
+ * shape (n, head / 2). */
 void wf_rope_fill(const struct weft_model *model, size_t n, float *cosines, float *sines);
 
 #endif

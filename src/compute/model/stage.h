@@ -13,15 +13,17 @@
  * (value) and in backward and backward_input (value, grad, fresh), but not in backward_weight:
  *
  *     block 0            the embedding's output, finished by the stage that has the embedding
- *     block 1 + i / K    layers i, K = residual_block_layers; finished by the stage that has the
- *                        block's last layer, or by the head if the block is shorter than K
+ *     block 1 + i / K    the sum of the outputs of its layers i, where K is
+ *                        residual_block_layers; finished by the stage that has the block's
+ *                        last layer, or by the head if the block has fewer than K layers
  *
- * weft_residual_blocks() returns the same stages.  `in` and `out` carry the sum of the open
- * block.  If a block ends with the stage, there is none: out and din are zeros, in and dout are
- * not read.  A whole model uses its own memory for blocks unless the call provides some.
+ * weft_residual_blocks() computes the stage that finishes each block.  `in` and `out`
+ * carry the sum of the open block.  If a block ends at the boundary between two stages, no block
+ * is open there: `out` and `din` are zeros, and `in` and `dout` are not read.  A stage that is
+ * the whole model uses its own memory for blocks unless the call provides memory.
  *
- * The head runs its whole backward in its forward, some tokens at a time, while their logits
- * exist: nothing of the size of the vocabulary is stored. */
+ * The head computes the gradients of its logits and of its weight already in its forward, for
+ * some tokens at a time.  Logits are therefore never stored for the backward. */
 #ifndef COMPUTE_MODEL_STAGE_H
 #define COMPUTE_MODEL_STAGE_H
 
@@ -40,38 +42,42 @@
 
 enum wf_recompute {
     WF_RECOMPUTE_NONE,
-    WF_RECOMPUTE_ATTENTION, /* norm, queries, keys, values and attention output */
-    WF_RECOMPUTE_FULL,      /* everything except each layer's input */
+    /* Recomputes the norm, queries, keys, values and the output of attention. */
+    WF_RECOMPUTE_ATTENTION,
+    WF_RECOMPUTE_FULL, /* recomputes everything except the input of each layer */
 };
 
 struct wf_tstage_spec {
     struct weft_model model;
-    uint32_t item0, item1;  /* 0: embedding, 1 .. layers, layers + 1: head */
+    /* Items [item0, item1); 0: embedding, 1 .. layers: layers, layers + 1: head. */
+    uint32_t item0, item1;
     uint32_t seq;           /* tokens per sequence */
-    uint32_t row_counts[2]; /* sequences per micro-batch: at most two different sizes */
+    uint32_t row_counts[2]; /* numbers of sequences per micro-batch that occur, at most two */
     uint32_t n_row_counts;
-    uint32_t slots; /* micro-batches between forward and backward at the same time */
-    /* Micro-batches between backward_input and backward_weight at the same time.  Takes memory
-     * only with recomputation.  0 if only whole backwards run. */
+    uint32_t slots; /* maximum number of micro-batches between their forward and backward */
+    /* Maximum number of micro-batches between their backward_input and backward_weight.  Split
+     * slots take memory only with recomputation.  0 if the backward is never split. */
     uint32_t split_slots;
-    enum wf_dtype precision; /* of products: fp32 or bf16 */
+    enum wf_dtype precision; /* precision of matrix products: fp32 or bf16 */
     bool fast_sums;          /* sum gradients in fp32 instead of exactly */
-    /* A step is one micro-batch, and no other gradients are added to those of this stage.  A
-     * weight with a single contribution then keeps it in fp32, which is bit-identical to the
-     * exact sum. */
+    /* A step has a single micro-batch, and no gradients of other stages or replicas are added
+     * to those of this stage.  A gradient that has a single contribution is then stored in
+     * fp32, which is bit-identical to the exact sum. */
     bool one_micro;
     enum wf_recompute recompute;
     struct wf_pool *pool; /* borrowed */
-    /* Memory of the slots.  NULL: the stage allocates it.  Otherwise `slots` pointers to
-     * wf_tstage_slot_bytes() each, aligned to 64, with undefined content; borrowed while the
-     * stage exists.  Slots may overlap if they are not in use at the same time. */
+    /* Memory of the slots.  If NULL, the stage allocates the memory.  Otherwise an array of
+     * `slots` pointers, each to wf_tstage_slot_bytes() bytes, aligned to 64 bytes, with
+     * undefined content; borrowed while the stage exists.  Slots that are not in use at the
+     * same time may overlap. */
     char *const *slot_at;
 };
 
-/* Values and gradients of all tensors are stored in two regions, in model order and at the same
- * offsets, counted in elements.  Each tensor starts at a multiple of WF_PARAM_ALIGN.  The gaps
- * are zero and never written, so a region can be processed as one array.  (With `one_micro`,
- * fp32 gradients use the first half of their space.) */
+/* The values of all tensors are stored in one region, the gradients in another.  Tensors are in
+ * model order and have the same offset, in elements, in both regions.  Each tensor starts at a
+ * multiple of WF_PARAM_ALIGN.  The gaps are zero and never written, so a region can be
+ * processed as one array.  (With `one_micro`, fp32 gradients use the first half of their
+ * space.) */
 enum { WF_PARAM_ALIGN = 16 };
 
 struct wf_param {
@@ -79,11 +85,16 @@ struct wf_param {
     size_t n;
     size_t offset;  /* in elements, from the start of either region */
     float *value;   /* owned by the stage; (shape[0], shape[1]) */
-    int64_t *exact; /* the gradient: in units of 2^-50 ... */
-    float *fast;    /* ... or fp32; the other is NULL */
-    bool single;    /* exact sums, but a single contribution, stored in `fast` */
-    bool fresh;     /* nothing was added in this step: the gradient's memory is undefined */
-    struct wf_packed direct, transposed; /* as factors of products; at == NULL if it is none */
+    int64_t *exact; /* gradient as an exact sum in units of 2^-50; NULL if `fast` is set */
+    float *fast;    /* gradient in fp32; NULL if `exact` is set */
+    /* The gradient has a single contribution, rounded like an exact sum and stored in
+     * `fast`. */
+    bool single;
+    /* No contribution was added in this step yet, so the memory of the gradient is
+     * undefined. */
+    bool fresh;
+    /* Packed forms for products; at == NULL if the tensor is not a factor of a product. */
+    struct wf_packed direct, transposed;
 };
 
 struct wf_tstage;
@@ -94,24 +105,25 @@ enum weft_status wf_tstage_new(const struct wf_tstage_spec *spec, struct wf_tsta
                                struct weft_error *err);
 void wf_tstage_free(struct wf_tstage *t); /* NULL is allowed */
 
-/* Returns the bytes of one slot of such a stage.  Uses neither spec->pool nor spec->slot_at. */
+/* Returns the size in bytes of one slot of a stage with this spec.  Uses neither spec->pool nor
+ * spec->slot_at. */
 enum weft_status wf_tstage_slot_bytes(const struct wf_tstage_spec *spec, size_t *out,
                                       struct weft_error *err);
 
 /* Returns the interface of weft/stage.h; valid while t exists. */
 struct weft_stage wf_tstage_stage(struct wf_tstage *t);
 
-/* Returns the parameters in model order; borrowed.  A tied head in the same stage as the
- * embedding shares its weight and gradient. */
+/* Returns the parameters in model order; borrowed.  If the stage has both the embedding and a
+ * tied head, the head uses the embedding's weight and gradient and has none of its own. */
 struct wf_param *wf_tstage_params(struct wf_tstage *t, size_t *n);
 
 /* Sets every parameter to its initial value and packs the weights. */
 void wf_tstage_init_weights(struct wf_tstage *t, uint64_t seed);
-/* Packs all weights.  Required after values were changed other than through
- * wf_tstage_pack_rows(). */
+/* Packs all weights.  Required after values were changed, unless wf_tstage_pack_rows() was
+ * called for all changed rows. */
 void wf_tstage_pack(struct wf_tstage *t);
-/* Packs rows [row0, row1) of one parameter in the calling thread.  row0 is a multiple of
- * WF_PACK_ROWS, and so is row1 unless it is the last row. */
+/* Packs rows [row0, row1) of one parameter in the calling thread.  row0 must be a multiple of
+ * WF_PACK_ROWS.  row1 must be, too, unless it is the number of rows. */
 void wf_tstage_pack_rows(struct wf_tstage *t, const struct wf_param *param, size_t row0,
                          size_t row1);
 
@@ -121,16 +133,16 @@ void wf_tstage_begin_step(struct wf_tstage *t);
 /* Memory of a stage, in bytes. */
 struct wf_tstage_bytes {
     size_t weights, gradients;
-    size_t packed;      /* the weights packed as factors, in two forms */
-    size_t activations; /* all slots except those in the caller's memory */
-    size_t scratch;     /* memory used within one call, all threads */
+    size_t packed;      /* packed weights, each also transposed */
+    size_t activations; /* all slots; 0 if the caller provides their memory */
+    size_t scratch;     /* memory used only within a call, for all threads */
 };
 
 struct wf_tstage_bytes wf_tstage_memory(const struct wf_tstage *t);
 
 /* Parts of a stage's work that are timed separately. */
 enum wf_timer {
-    WF_TIMER_GEMM,  /* products of activations and weights, and fused functions */
+    WF_TIMER_GEMM,  /* products of activations and weights, and the functions fused with them */
     WF_TIMER_WGRAD, /* gradients of weights */
     WF_TIMER_ATTENTION,
     WF_TIMER_ATTENTION_BACK,
@@ -139,7 +151,8 @@ enum wf_timer {
     WF_TIMER_OTHER,
     WF_N_TIMERS
 };
-/* Returns nanoseconds of the calling thread per part since the previous call. */
+/* Sets ns[] to the nanoseconds that the calling thread has spent in each part since the
+ * previous call of this function. */
 void wf_tstage_times(struct wf_tstage *t, uint64_t ns[WF_N_TIMERS]);
 
 #endif
