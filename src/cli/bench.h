@@ -11,15 +11,15 @@ void wf_bench_print_generate(const struct wf_bench_params *p, const struct wf_be
 void wf_bench_print_checkpoint(const struct wf_bench_params *p,
                                const struct wf_bench_checkpoint *f, bool json);
 
-/* These run a benchmark and print each row as soon as it is measured. */
+/* Each of these functions runs a benchmark and prints each row as soon as it is measured. */
 enum weft_status wf_bench_show_plan(uint32_t repeat, bool large, bool json,
                                     struct weft_error *err);
 enum weft_status wf_bench_show_sim(uint32_t repeat, bool large, struct weft_error *err);
 enum weft_status wf_bench_show_kernels(const struct wf_bench_params *p, bool json,
                                        struct weft_error *err);
 
-/* Runs and prints the pipeline benchmark: with threads and under each MPI, or with the ranks that
- * mpirun launched. */
+/* Runs and prints the pipeline benchmark: either with threads and under each MPI, or on the
+ * ranks that mpirun launched. */
 enum weft_status wf_bench_show_pipeline(const struct wf_bench_params *p, bool json,
                                         struct weft_error *err);
 

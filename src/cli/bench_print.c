@@ -6,7 +6,7 @@
 #include "cli/bench.h"
 #include "compute/kern/isa.h"
 
-/* The targets of the project. */
+/* Target values of the project, as shares. */
 static const double max_stall = 0.05, min_disk_share = 0.7, min_memory_share = 0.6;
 
 static const char *verdict(bool ok)

@@ -1,4 +1,4 @@
-/* weft check: proves a schedule file and shows what is wrong with it. */
+/* weft check: verifies a schedule file and shows its errors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static const char *transport_name(const struct check_settings *s)
     return s->transport != NULL ? s->transport : "buffered";
 }
 
-/* Prints JSON even if the file is not a schedule. */
+/* Prints the JSON output for a file that is not a schedule. */
 static void print_unreadable(FILE *out, const char *file, const struct weft_error *why)
 {
     struct wf_json j = {.out = out};
@@ -50,17 +50,17 @@ static void print_unreadable(FILE *out, const char *file, const struct weft_erro
     fputc('\n', out);
 }
 
-/* Returns the text of a finding without its position, which the arrow shows.  The stage and
- * micro of a missing action are kept: the arrow points to a place where it could be
- * inserted. */
+/* Returns the text of a finding without its position, because an arrow shows the position.  The
+ * text keeps the stage and the micro of a missing action, because its arrow only points to a
+ * place where the action could be inserted. */
 static const char *without_position(const struct weft_finding *f)
 {
     const char *colon = strncmp(f->text, "rank ", 5) == 0 ? strstr(f->text, ": ") : NULL;
     return colon != NULL ? colon + 2 : f->text;
 }
 
-/* Draws arrows for the first findings that have a position, one per row, and prints the others as
- * lines. */
+/* Draws arrows for the first findings that have a position, one per row, and prints all other
+ * findings as lines. */
 static void draw_findings(struct wf_text *out, const struct wf_check *c,
                           struct weft_text_style style)
 {
@@ -95,7 +95,8 @@ static void draw_findings(struct wf_text *out, const struct wf_check *c,
         wf_text_addf(out, "  and %zu more (--json shows %d)\n", remaining, WEFT_MAX_FINDINGS);
 }
 
-/* A deadlock of bounded channels disappears with deeper ones. */
+/* Prints the channel depth with which the schedule completes, if it only deadlocks because its
+ * channels are too short. */
 static void print_enough(struct wf_text *out, const struct wf_check *c)
 {
     size_t depth = wf_check_enough_depth(c);

@@ -11,7 +11,7 @@
 #include "terminal/bar.h"
 
 struct compare_settings {
-    struct wf_plan_settings plan; /* first: its options are shared */
+    struct wf_plan_settings plan; /* must be the first field: the shared options write to it */
     const char *bytes, *chunk_list, *sort;
     bool json;
 };
@@ -129,7 +129,7 @@ static enum weft_status compare(const struct compare_settings *in,
     if (in->chunk_list != NULL)
         WEFT_TRY(wf_values_parse(in->chunk_list, "--chunks", &input->chunks, err));
 
-    struct wf_bar bar = wf_bar_make(stderr); /* searches of large sizes take long */
+    struct wf_bar bar = wf_bar_make(stderr); /* comparing large schedules takes long */
     input->progress = show_progress;
     input->user = &bar;
     enum weft_status st = wf_comparison_init(&c, input, err);

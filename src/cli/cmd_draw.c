@@ -42,7 +42,7 @@ static const struct wf_option options[] = {
      AT(color)},
 };
 
-/* "1ms", "20us", "0.5s", "3ns" */
+/* Parses a time such as "1ms", "20us", "0.5s" or "3ns". */
 static enum weft_status parse_unit(const char *text, double *out, struct weft_error *err)
 {
     static const struct {
@@ -62,11 +62,11 @@ static enum weft_status parse_unit(const char *text, double *out, struct weft_er
 
 /* -- traces --------------------------------------------------------------------------------- */
 
-/* Reads a run: its schedule with measured times, and the measured trace. */
+/* Reads two traces of a run: its schedule with measured times, and the measured trace. */
 static enum weft_status read_run(const char *dir, struct weft_trace out[2],
                                  struct weft_error *err)
 {
-    const struct weft_memory_cost activations = {0}; /* one per forward */
+    const struct weft_memory_cost activations = {0}; /* one activation per forward */
     char *trace = NULL;
     WEFT_TRY(wf_rundir_find_trace(dir, &trace, NULL, err));
     enum weft_status st =
@@ -100,7 +100,7 @@ static enum weft_status choose_format(const struct draw_settings *s, enum weft_d
 {
     *out = WEFT_DRAW_FORMAT_TEXT;
     if (s->format != NULL)
-        weft_draw_format_find(s->format, out); /* one of the choices */
+        weft_draw_format_find(s->format, out); /* found: one of the choices */
     else if (s->output != NULL)
         weft_draw_format_from_path(s->output, out);
     return s->format != NULL

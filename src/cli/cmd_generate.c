@@ -58,7 +58,7 @@ static enum weft_status parse_real(const char *text, const char *name, double fa
     return WEFT_OK;
 }
 
-/* Parses a number that consists of digits only, up to `max`. */
+/* Parses a number from 0 to `max` that consists of digits only. */
 static enum weft_status parse_whole(const char *text, const char *name, uint64_t fallback,
                                     uint64_t max, uint64_t *out, struct weft_error *err)
 {
@@ -86,7 +86,7 @@ static enum weft_status parse_sampling(const struct generate_settings *s,
     return wf_sampling_check(out, err);
 }
 
-/* Parses "1,2,3", each below `vocab`. */
+/* Parses token numbers such as "1,2,3".  Each number must be less than `vocab`. */
 static enum weft_status parse_tokens(const char *text, uint32_t vocab, int32_t **out, size_t *n,
                                      struct weft_error *err)
 {
@@ -220,7 +220,7 @@ static enum weft_status print_json(const struct generate *g, struct weft_error *
     for (size_t i = r->n_prompt; g->codec.bytes != NULL && i < r->n_tokens; i++) {
         size_t len = 0;
         const char *bytes = g->codec.bytes(g->codec.self, r->tokens[i], &len);
-        for (size_t k = 0; bytes != NULL && k < len; k++) /* JSON has no NUL in strings */
+        for (size_t k = 0; bytes != NULL && k < len; k++) /* wf_json_string() takes no NUL */
             wf_text_add(&text, bytes[k] == '\0' ? "\xef\xbf\xbd" : bytes + k,
                         bytes[k] == '\0' ? 3 : 1);
     }
@@ -242,7 +242,7 @@ static enum weft_status print_json(const struct generate *g, struct weft_error *
     return WEFT_OK;
 }
 
-/* Returns true if standard output and standard error appear in one place. */
+/* Returns true if standard output and standard error appear in the same place. */
 static bool shown_together(void)
 {
     struct stat out, err;
@@ -255,7 +255,8 @@ static void print_end(const struct generate *g)
 {
     const struct wf_generation *r = &g->result;
     size_t n = r->n_tokens - r->n_prompt;
-    /* Text is printed as it is; token numbers, and text on a terminal, end with a line break. */
+    /* Text is printed unchanged.  A line break follows token numbers, and text on a
+     * terminal. */
     bool ended = g->codec.bytes == NULL || isatty(STDOUT_FILENO);
     if (ended)
         putchar('\n');

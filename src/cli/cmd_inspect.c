@@ -50,7 +50,7 @@ static enum weft_status inspect_hash(const char *path, const struct wf_inspect *
                      path);
 }
 
-/* A directory that has no other kind may have token shards. */
+/* Inspects token shards, which a directory of no other known kind may contain. */
 static enum weft_status inspect_shards(const char *path, const struct wf_inspect *how,
                                        struct weft_error *err)
 {
@@ -86,7 +86,7 @@ static enum weft_status inspect(const char *path, const struct wf_inspect *how,
         return inspect_hash(path, how, err);
     WEFT_TRY(wf_artifact_detect(path, &kind, err));
 
-    /* There is no summary of a model file of llm.c. */
+    /* weft prints no summary of a model file of llm.c. */
     if (kind == WF_ARTIFACT_LLMC && wf_path_ends_in(path, ".bin"))
         kind = WF_ARTIFACT_SHARDS;
     if (kind == WF_ARTIFACT_UNKNOWN || readers[kind] == NULL)

@@ -50,7 +50,8 @@ static void print_list(FILE *out)
     fprintf(out, "%-17s %s\n", "dN", "GPT-2 with N layers of dimension 64 N");
 }
 
-/* Returns true if the output's name requests a picture; .json is the plan, .trace.json Chrome's. */
+/* Returns true if the name of the output file requests a picture.  The ending .json requests
+ * the plan, .trace.json a Chrome trace. */
 static bool is_picture(const struct wf_plan_settings *s, enum weft_draw_format *out)
 {
     if (s->json || s->format != NULL || s->output == NULL ||
@@ -59,7 +60,7 @@ static bool is_picture(const struct wf_plan_settings *s, enum weft_draw_format *
     return *out != WEFT_DRAW_FORMAT_CHROME || wf_path_ends_in(s->output, ".trace.json");
 }
 
-/* Chooses the format by the extension of the output file unless it is given. */
+/* Chooses the format by the extension of the output file unless the format is given. */
 static void choose_form(struct wf_plan_settings *s)
 {
     enum weft_draw_format picture;

@@ -1,4 +1,4 @@
-/* weft simulate: times a plan on a cluster and prints the causes of idle time. */
+/* weft simulate: simulates a plan on a cluster and prints the causes of idle time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "planning/planner/reference_report.h"
 
 struct simulate_settings {
-    struct wf_plan_settings plan; /* first: its options are shared */
+    struct wf_plan_settings plan; /* must be the first field: the shared options write to it */
     const char *cluster, *unit, *bytes, *gradient_bytes, *transfers, *speed, *jitter;
     uint32_t samples;
     const char *cache_model, *communication, *cache, *payload, *gradient_payload, *block_cache;
@@ -98,7 +98,7 @@ static enum weft_status check_options(const struct simulate_settings *in, bool r
                                       err);
 }
 
-/* Reads one whole number of bytes, or returns `otherwise` for NULL. */
+/* Parses a whole number of bytes.  If `text` is NULL, the result is `otherwise`. */
 static enum weft_status parse_bytes(const char *text, const char *what, size_t otherwise,
                                     size_t *out, struct weft_error *err)
 {
@@ -110,7 +110,7 @@ static enum weft_status parse_bytes(const char *text, const char *what, size_t o
     return WEFT_OK;
 }
 
-/* Reads "lognormal:0.05". */
+/* Parses jitter such as "lognormal:0.05" and stores its sigma. */
 static enum weft_status parse_jitter(const char *text, double *sigma, struct weft_error *err)
 {
     static const char name[] = "lognormal:";
@@ -135,7 +135,7 @@ static enum weft_contention read_contention(const char *text)
     return strcmp(text, "link") == 0 ? WEFT_CONTENTION_LINK : WEFT_CONTENTION_RANKS;
 }
 
-/* The caller releases the lists, also after a failure. */
+/* Reads the input of the simulation.  The caller releases the lists, also after a failure. */
 static enum weft_status read_input(const struct simulate_settings *in,
                                    struct weft_cluster *cluster,
                                    struct wf_simulation_input *out, struct weft_error *err)
@@ -187,7 +187,7 @@ static enum weft_status print_reference(const struct weft_ref_traffic *c,
     return wf_output_close(&sink, st, err);
 }
 
-/* Prints the count of the reference system and nothing else. */
+/* Prints only the traffic counts of the reference system. */
 static enum weft_status run_reference(const struct wf_plan *p,
                                       const struct simulate_settings *in,
                                       struct weft_error *err)

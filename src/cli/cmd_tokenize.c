@@ -37,7 +37,7 @@ static const struct wf_option options[] = {
 
 struct progress {
     enum wf_tokenize_phase phase;
-    uint64_t total; /* bytes; 0: unknown */
+    uint64_t total; /* size of the input in bytes; 0: unknown */
     int64_t start_ns;
     struct wf_bar bar;
 };

@@ -23,7 +23,7 @@ static const struct wf_option options[] = {
 
 /* -- training ------------------------------------------------------------------------------- */
 
-/* Ends the process from whichever thread calls it first. */
+/* Prints the error and ends the process.  Only the first call has an effect. */
 static void exit_on_hang(void *arg, const struct weft_error *err)
 {
     static atomic_flag called = ATOMIC_FLAG_INIT;
@@ -77,7 +77,7 @@ static enum weft_status read_config(const char *path, struct wf_train_settings *
     return st;
 }
 
-/* The ordinary options and the file's name. */
+/* Parses the options that are not settings, and the name of the settings file. */
 static enum weft_status parse_options(int argc, char **argv, struct train_options *out,
                                       const char **config, struct weft_error *err)
 {
@@ -120,7 +120,7 @@ static enum weft_status run_train(int argc, char **argv, struct weft_error *err)
                              : train(&settings, err);
     wf_settings_release(list, &settings);
 
-    /* Shells expect this exit code of a program that a signal stopped. */
+    /* Shells expect this exit code from a program that was stopped by a signal. */
     if (st == WEFT_OK && wf_stop_signal() != 0) {
         fflush(stdout);
         exit(128 + wf_stop_signal());

@@ -1,4 +1,4 @@
-/* weft tune: searches for the best order or the best layouts and prints them. */
+/* weft tune: searches for the best order of actions or the best layouts and prints them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +104,7 @@ static enum weft_placement_kind placement_kind(const struct wf_tune_settings *s)
     return WEFT_PLACEMENT_LINEAR;
 }
 
-/* Chooses the format by the extension of the output file unless it is given. */
+/* Chooses the format by the extension of the output file unless the format is given. */
 static void choose_form(struct wf_tune_settings *s)
 {
     if (s->json || s->format != NULL || s->output == NULL)
@@ -115,7 +115,7 @@ static void choose_form(struct wf_tune_settings *s)
         s->format = "csv";
 }
 
-/* Rewrites one line on standard error. */
+/* Shows the progress in one line on standard error, which each call overwrites. */
 static bool show_progress(const struct weft_tune_progress *p, void *user)
 {
     const bool *span = user;
@@ -151,7 +151,7 @@ static enum weft_minimize minimized(const struct wf_tune_settings *s)
     return wf_tune_by_span(s) ? WEFT_MINIMIZE_SPAN : WEFT_MINIMIZE_MAKESPAN;
 }
 
-/* Prints a result or layouts, whichever is not NULL. */
+/* Prints JSON for a tuning result or for layouts, whichever is not NULL. */
 static void print_json(FILE *out, const struct wf_tune_settings *s,
                        const struct weft_tune_result *r, const struct weft_layouts *l)
 {

@@ -1,4 +1,4 @@
-/* Prints what weft inspect found (training/inspect/inspect.h). */
+/* Prints the results of weft inspect (training/inspect/inspect.h). */
 #ifndef CLI_INSPECT_H
 #define CLI_INSPECT_H
 
@@ -13,15 +13,15 @@ struct wf_inspect {
     bool json, hash;
 };
 
-/* Starts the object of `path`; wf_inspect_end() ends it. */
+/* Starts the JSON object of `path`; wf_inspect_end() ends the object. */
 void wf_inspect_begin(struct wf_json *j, FILE *out, const char *path, const char *kind);
 void wf_inspect_end(struct wf_json *j);
 
-/* Each of these reads one kind of file or directory and prints it. */
+/* Each function of this type reads one kind of file or directory and prints it. */
 typedef enum weft_status wf_inspect_fn(const char *path, const struct wf_inspect *how,
                                        struct weft_error *err);
 wf_inspect_fn wf_inspect_model;
-wf_inspect_fn wf_inspect_hash; /* the hash of a model, by any path of cli/model.h */
+wf_inspect_fn wf_inspect_hash; /* prints the hash of a model; `path` as for wf_model_open() */
 wf_inspect_fn wf_inspect_checkpoint;
 wf_inspect_fn wf_inspect_safetensors;
 wf_inspect_fn wf_inspect_shards;
@@ -32,7 +32,8 @@ wf_inspect_fn wf_inspect_metrics;
 wf_inspect_fn wf_inspect_flight;
 wf_inspect_fn wf_inspect_run;
 
-/* One line each, and the members of an object. */
+/* Functions *_line() print one line of text; functions *_json() print the members of a JSON
+ * object. */
 void wf_model_line(const struct weft_model *m, uint64_t n_params, size_t n_tensors, FILE *out);
 void wf_model_json(const struct weft_model *m, uint64_t n_params, struct wf_json *j);
 void wf_schedule_line(const struct weft_schedule *s, FILE *out);

@@ -11,7 +11,7 @@ static const char *const fate_names[WF_N_FATES] = {"done", "failed", "running", 
 
 enum { CLOCK_TEXT = 40 };
 
-/* Returns a time as "14:03:11", with the date if that is not today. */
+/* Returns a time as "14:03:11", and with the date if it is not a time of today. */
 static const char *clock_text(char out[CLOCK_TEXT], int64_t time_ns)
 {
     time_t at = (time_t)(time_ns / 1000000000), now = time(NULL);
@@ -34,8 +34,8 @@ static void print_place(const struct weft_flight *r, int64_t time_ns, FILE *out)
                 r->doing[0] != '\0' ? r->doing : "starting");
 }
 
-/* Describes how a rank ended.  A rank that recorded no end was in the process of the lost one,
- * or was killed by the launcher, which kills all ranks when one is missing. */
+/* Describes how a rank ended.  A rank that recorded no end either ran in the same process as
+ * the lost rank, or was killed by the launcher, which kills all ranks when one is missing. */
 static const char *ending(const struct wf_flights *f, size_t i)
 {
     if (f->fates[i] != WF_FATE_GONE || f->lost == SIZE_MAX)
@@ -63,7 +63,7 @@ static void print_rank(const struct wf_flights *f, size_t i, FILE *out)
     print_place(r, wf_flights_last_ns(f, i), out);
 }
 
-/* Prints the other ranks that may be the lost one: their last heartbeats are almost as old. */
+/* Prints the other ranks that may be the lost rank: their last heartbeats are almost as old. */
 static void print_unsure(const struct wf_flights *f, FILE *out)
 {
     size_t n = 0;

@@ -147,7 +147,7 @@ enum weft_status wf_inspect_safetensors(const char *path, const struct wf_inspec
     uint64_t elements = 0;
     WEFT_TRY(wf_safetensors_open(path, &s, err));
     size_t n = wf_safetensors_count(s);
-    for (size_t i = 0; i < n; i++) /* cannot overflow: all are in the file */
+    for (size_t i = 0; i < n; i++) /* cannot overflow: all tensors are in the file */
         elements += wf_safetensors_at(s, i)->n;
     if (how->json) {
         struct wf_json j;

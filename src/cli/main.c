@@ -118,8 +118,8 @@ static enum weft_status run(int argc, char **argv, struct weft_error *err)
 int main(int argc, char **argv)
 {
     struct weft_error err = {0};
-    setlocale(LC_CTYPE, "");  /* for drawing; numbers keep the C locale */
-    signal(SIGXFSZ, SIG_IGN); /* a file that is too large is reported as an error */
+    setlocale(LC_CTYPE, "");  /* the locale affects drawing only; numbers keep the C locale */
+    signal(SIGXFSZ, SIG_IGN); /* writing a file that is too large returns an error */
     enum weft_status st = run(argc, argv, &err);
     if (st == WEFT_OK && (fflush(stdout) != 0 || ferror(stdout)))
         st = WEFT_FAIL(&err, WEFT_IO, "cannot write standard output");

@@ -1,4 +1,4 @@
-/* Opens the model of a command. */
+/* Opens the model that a command reads. */
 #include "cli/model.h"
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* Opens the model that a command is given as one path. */
+/* Opens the model that a command reads.  The user gives the model as one path. */
 #ifndef CLI_MODEL_H
 #define CLI_MODEL_H
 
 #include "training/trainer/load.h"
 
-/* For the help of commands that read a model. */
+/* Help text of commands that read a model. */
 #define WF_MODEL_HELP "a Hugging Face directory, run, checkpoint or file of llm.c"
 #define WF_MODEL_TEXT                                                                          \
     "  a Hugging Face directory    GPT-2 or Llama, in f32, bf16 or f16, in any number\n"       \
@@ -15,8 +15,8 @@
     "  a model file of llm.c       GPT-2, version 3 (fp32) or 5 (bf16); the padding\n"         \
     "                              of its vocabulary is removed\n"
 
-/* Calls wf_load_open() and names the checkpoint of a run on standard error.  Returns WEFT_CKPT
- * if the path is not a model. */
+/* Opens a model with wf_load_open().  If `path` is a run, prints the name of its checkpoint to
+ * standard error.  Returns WEFT_CKPT if the path is not a model. */
 enum weft_status wf_model_open(const char *path, struct wf_weights **out,
                                struct weft_error *err);
 

@@ -24,33 +24,37 @@ enum weft_status wf_plan_parse_costs(const struct wf_plan_settings *settings,
                                      struct weft_cost *cost, struct weft_memory_cost *memory,
                                      struct weft_error *err);
 
-/* Reads --layer-cost, --embedding-cost and --head-cost; texts may be NULL. */
+/* Reads --layer-cost, --embedding-cost and --head-cost.  Each text may be NULL. */
 enum weft_status wf_plan_parse_items(const char *layer, const char *embedding, const char *head,
                                      struct weft_item items[3], struct weft_error *err);
 
-/* Reads a number from 0 to `max`; NULL leaves *out unchanged. */
+/* Parses a number from 0 to `max`.  If `text` is NULL, *out stays unchanged. */
 enum weft_status wf_option_number(const char *text, const char *what, double max, double *out,
                                   struct weft_error *err);
 
-/* Returns the seconds of --unit: s, ms (also NULL) or us. */
+/* Returns the duration of --unit in seconds; `text` is "s", "ms" or "us", and NULL means
+ * "ms". */
 double wf_option_unit(const char *text);
 
-/* Checks the options and makes the plan.  wf_plan_release() frees. */
+/* Checks the options and makes the plan.  The caller frees *out with wf_plan_release(). */
 enum weft_status wf_plan_make(struct wf_plan *out, const struct wf_plan_settings *settings,
                               struct weft_error *err);
 
-/* Prints a plan as text: timeline and figures.  `file` names a schedule without a name. */
+/* Prints a plan as text: timeline and figures.  `file` is the name printed for a schedule that
+ * has no name. */
 void wf_plan_print_text(struct wf_text *out, const struct wf_plan *p, const char *file,
                         struct weft_text_style style);
 
-/* Writes collected text to `out` and releases it.  WEFT_NOMEM if it is incomplete. */
+/* Writes collected text to `out` and releases it.  Returns WEFT_NOMEM if the text is
+ * incomplete. */
 enum weft_status wf_text_flush(struct wf_text *text, FILE *out, struct weft_error *err);
 
 /* Prints a schedule in the format "csv" or "pytorch". */
 enum weft_status wf_schedule_print_csv(FILE *out, const struct weft_schedule *s,
                                        const char *format, struct weft_error *err);
 
-/* Draws a timed schedule as a picture.  `unit_seconds` 0: abstract time. */
+/* Draws a timed schedule as a picture.  `unit_seconds` is the length of a time unit; 0 means
+ * abstract time. */
 enum weft_status wf_plan_draw(FILE *out, enum weft_draw_format format,
                               const struct weft_schedule *s, const struct weft_metrics *m,
                               const struct weft_memory_cost *memory, double unit_seconds,

@@ -11,7 +11,7 @@
 
 /* -- costs ---------------------------------------------------------------------------------- */
 
-/* Reads the costs of a trace, or of the newest trace in a run's directory. */
+/* Reads the costs from a trace, or from the newest trace in the directory of a run. */
 static enum weft_status read_measured(const char *path, struct weft_cost *cost,
                                       struct weft_error *err)
 {
@@ -156,7 +156,7 @@ static enum wf_plan_lowering read_lowering(const struct wf_plan_settings *s)
                : WF_PLAN_LOWERED_LATE;
 }
 
-/* Fills in the fields that need no allocation. */
+/* Fills in the fields of *in that need no allocation. */
 static enum weft_status read_input(const struct wf_plan_settings *s, struct wf_plan_input *in,
                                    struct weft_error *err)
 {
@@ -182,7 +182,7 @@ static enum weft_status read_input(const struct wf_plan_settings *s, struct wf_p
     return WEFT_OK;
 }
 
-/* Names the option that shows the valid names. */
+/* Adds to the error the option that lists the valid names. */
 static void add_hint(const struct wf_plan_settings *s, struct weft_error *err)
 {
     struct weft_model model;

@@ -9,7 +9,7 @@
 #define WF_PLAN_AT(field) offsetof(struct wf_plan_settings, field)
 
 /* clang-format off */
-/* The schedule. */
+/* Options of the schedule. */
 #define WF_OPTIONS_SCHEDULE \
     {NULL, 0, WF_OPTION_HEADING, NULL, "Schedule", NULL, 0}, \
     {"schedule", 's', WF_OPTION_TEXT, "NAME", "one of --list, or a CSV file", NULL, \
@@ -23,7 +23,7 @@
     {"pipes", 0, WF_OPTION_COUNT, "2F", "chimera: pipes, half of them in each direction", NULL, \
      WF_PLAN_AT(pipes)}
 
-/* Times and memory of the stages. */
+/* Options for the times and the memory of the stages. */
 #define WF_OPTIONS_COST \
     {NULL, 0, WF_OPTION_HEADING, NULL, "Costs (of one stage)", NULL, 0}, \
     {"cost", 'c', WF_OPTION_TEXT, "F=1,I=1,W=1", \
@@ -39,7 +39,7 @@
     {"minimize", 0, WF_OPTION_CHOICE, "WHAT", "what a search minimizes (span)", \
      "span|makespan", WF_PLAN_AT(minimize)}
 
-/* The model and its partition. */
+/* Options of the model and its partition. */
 #define WF_OPTIONS_MODEL \
     {NULL, 0, WF_OPTION_HEADING, NULL, "Model", NULL, 0}, \
     {"layers", 0, WF_OPTION_COUNT, "L", "layers of the model (one per stage)", NULL, \

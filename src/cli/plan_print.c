@@ -1,4 +1,4 @@
-/* A plan as text, and other forms that several commands print. */
+/* Prints a plan as text, and other output that several commands share. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,10 +45,10 @@ enum weft_status wf_plan_draw(FILE *out, enum weft_draw_format format,
     return st;
 }
 
-enum { TITLE = 18 }; /* columns before the figures */
+enum { TITLE = 18 }; /* columns of the title before the figures */
 
-/* Prints "title   4 3 2 1".  If the row is too wide, only the last of the remaining cells is
- * printed. */
+/* Prints "title   4 3 2 1".  If the row is too wide, it is shortened to the first cells, "..."
+ * and the last cell. */
 static void put_row(struct wf_text *out, const char *title, const char *const *cells, size_t n,
                     unsigned width)
 {
@@ -110,7 +110,7 @@ static void put_figures(struct wf_text *out, const struct wf_plan *p, const char
     free(cells);
 }
 
-/* Returns true if stages of different sizes have the same cost: that is rarely intended. */
+/* Returns true if stages of different sizes have the same cost, which is rarely intended. */
 static bool has_unlikely_costs(const struct wf_plan *p)
 {
     bool differ = false;

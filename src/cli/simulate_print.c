@@ -1,4 +1,4 @@
-/* The result of weft simulate as text. */
+/* Prints the result of weft simulate as text. */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -125,7 +125,7 @@ void wf_simulation_print_text(struct wf_text *out, const struct wf_simulation *s
                               const struct wf_plan *plan, const char *file,
                               struct weft_text_style style)
 {
-    struct wf_plan timed = *plan; /* with the times of the simulation */
+    struct wf_plan timed = *plan; /* the plan with the times of the simulation */
     struct wf_simulation_summary sum = wf_simulation_summarize(s);
     timed.metrics = s->sim.metrics;
     wf_plan_print_text(out, &timed, file, style);

@@ -5,13 +5,14 @@
 #include "terminal/bar.h"
 #include "training/session/session.h"
 
-/* What rank 0 shows of a session. */
+/* The output of rank 0 during a session. */
 struct wf_train_show {
     struct wf_bar bar;
     uint64_t every; /* steps between printed lines */
 };
 
-/* Returns the progress bar of standard output; it is off if there is no terminal. */
+/* Returns the progress bar of standard output.  The bar is off if standard output is not a
+ * terminal. */
 struct wf_bar wf_train_bar(void);
 
 /* Calls wf_stop_catch_signals() with messages that replace the progress bar. */
@@ -26,7 +27,8 @@ void wf_train_show_event(void *show, const struct wf_session_event *event);
 void wf_train_print_head(const struct wf_train_settings *s,
                          const struct wf_session_start *start);
 
-/* Prints the measured times, a table of layouts, and why the first one was chosen. */
+/* Prints the measured times, a table of layouts, and the reason for choosing the first
+ * layout. */
 void wf_train_print_choice(const struct wf_train_settings *s,
                            const struct wf_layout_choice *choice);
 

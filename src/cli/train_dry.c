@@ -1,4 +1,4 @@
-/* weft train --dry-run: prints layout, memory and timeline of a run without training. */
+/* weft train --dry-run: prints the layout, memory and timeline of a run without training. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "weft/render.h"
 #include "weft/timing.h"
 
-enum { RANKS_SHOWN = 16, STAGES_SHOWN = 32 }; /* maximum numbers of lines */
+enum { RANKS_SHOWN = 16, STAGES_SHOWN = 32 }; /* maximum numbers of printed lines */
 
 /* -- memory --------------------------------------------------------------------------------- */
 
@@ -63,8 +63,8 @@ static enum weft_status print_links(const struct wf_train_settings *s,
     return WEFT_OK;
 }
 
-/* Each member of a group sends the other members their shards of its gradients, and receives their
- * shards of the new weights. */
+/* Prints the bytes of gradient sums.  In a group, each rank sends to every other rank that
+ * rank's shard of its gradients, and receives that rank's shard of the new weights. */
 static void print_sums(const struct wf_train_settings *s, const struct wf_topology *l)
 {
     char gradients[WF_NUMBER_CHARS], weights[WF_NUMBER_CHARS];
@@ -89,7 +89,7 @@ static uint32_t threads_of(const struct wf_train_settings *s, const struct wf_to
     return cores / l->n_ranks > 0 ? cores / l->n_ranks : 1;
 }
 
-/* Measures the peak of one rank, in operations per second. */
+/* Measures the peak of one rank in floating-point operations per second. */
 static enum weft_status find_peak(const struct wf_train_settings *s,
                                   const struct wf_topology *l, double *out,
                                   struct weft_error *err)
@@ -102,7 +102,8 @@ static enum weft_status find_peak(const struct wf_train_settings *s,
     return WEFT_OK;
 }
 
-/* Costs are numbers of operations; the peak converts them to seconds. */
+/* Draws the timeline.  The costs are numbers of operations; the peak converts them to
+ * seconds. */
 static enum weft_status draw_plan(const struct wf_topology *l, double peak,
                                   struct weft_error *err)
 {
@@ -156,7 +157,7 @@ static void print_ranks_of(const struct wf_topology *l, uint32_t stage)
         }
 }
 
-/* Layers are numbered from 0, as in the names of parameters. */
+/* Prints the stages.  Layers are numbered from 0, as in the names of parameters. */
 static void print_stages(const struct wf_topology *l)
 {
     for (uint32_t s = 0; s < l->n_stages && s < STAGES_SHOWN; s++) {
@@ -236,7 +237,7 @@ static enum weft_status choose_layout(struct wf_train_settings *s, struct weft_c
     return st;
 }
 
-/* Under MPI all ranks choose the layout together, and rank 0 prints. */
+/* Chooses the layout on all ranks together and prints it on rank 0. */
 static enum weft_status dry_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     struct wf_train_settings *s = arg;

@@ -39,7 +39,7 @@ static void print_memory(const struct wf_trainer_info *i, const struct wf_rank_t
     printf("\n");
 }
 
-/* stages   embedding + 3 | 3 + head layers */
+/* Prints "stages   embedding + 3 | 3 + head layers". */
 static void print_stages(const struct wf_topology *l)
 {
     enum { SHOWN = 16 };

@@ -1,4 +1,4 @@
-/* Prints the layout that parallel.auto chose, and why. */
+/* Prints the layout that parallel.auto chose, and the reason. */
 #include <stdio.h>
 
 #include "base/error.h"
@@ -19,7 +19,7 @@ static void print_times(const struct wf_layout_choice *choice)
     printf("\n");
 }
 
-/* 812.3, 1.240, 20790 */
+/* Returns a time in milliseconds as text: 812.3, 1.240, 20790. */
 static const char *ms_text(char out[WF_NUMBER_CHARS], double seconds)
 {
     double ms = 1e3 * seconds;

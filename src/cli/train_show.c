@@ -1,4 +1,5 @@
-/* Prints the events of a session: the progress bar, step lines, and how to resume. */
+/* Prints the events of a session: the progress bar, step lines, and the command that resumes
+ * the run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,8 @@ enum { NUMBER = WF_NUMBER_CHARS };
 
 /* -- the bar -------------------------------------------------------------------------------- */
 
-/* Returns about 20 lines per run: 1, 2 or 5 times a power of ten steps. */
+/* Returns the number of steps between two printed lines: 1, 2 or 5 times a power of ten, so
+ * that a run prints about 20 lines. */
 static uint64_t steps_between_lines(uint64_t steps)
 {
     enum { LINES = 20 };
@@ -26,7 +28,8 @@ static uint64_t steps_between_lines(uint64_t steps)
     return every;
 }
 
-/* A launcher collects the output of its ranks, possibly through a pseudoterminal. */
+/* Returns a bar that is off under a launcher, even on a terminal: a launcher collects the
+ * output of its ranks, possibly through a pseudoterminal. */
 struct wf_bar wf_train_bar(void)
 {
     struct wf_bar bar = wf_bar_make(stdout);
@@ -111,8 +114,8 @@ static void show_step(struct wf_train_show *show, const struct wf_session_event 
 
 /* -- samples -------------------------------------------------------------------------------- */
 
-/* Adds text with an indentation.  Control characters, which could move the cursor, become
- * numbers. */
+/* Adds text with an indentation.  Control characters, which could move the cursor, are replaced
+ * by their numbers. */
 static void add_indented(struct wf_text *out, const char *text)
 {
     wf_text_adds(out, "         ");
@@ -193,7 +196,8 @@ static void print_word(const char *word)
     putchar('\'');
 }
 
-/* config.yaml has all settings, so the command needs no others. */
+/* Prints the command that resumes the run.  config.yaml contains all settings, so the command
+ * needs no other options. */
 static void print_command(const char *dir, uint32_t n_ranks)
 {
     char *config = wf_path_join(dir, "config.yaml");

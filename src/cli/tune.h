@@ -1,4 +1,4 @@
-/* The options of weft tune, and how it prints its results. */
+/* The options of weft tune, and the functions that print its results. */
 #ifndef CLI_TUNE_H
 #define CLI_TUNE_H
 
@@ -18,7 +18,7 @@ struct wf_tune_settings {
     uint32_t width;
 };
 
-/* Returns true if the span is minimized instead of the makespan. */
+/* Returns true if the search minimizes the span instead of the makespan. */
 static inline bool wf_tune_by_span(const struct wf_tune_settings *s)
 {
     return s->metric != NULL && s->metric[0] == 's';

@@ -1,4 +1,4 @@
-/* The results of weft tune as text. */
+/* Prints the results of weft tune as text. */
 #include "cli/tune.h"
 
 #include <math.h>

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Finds `value` in a list of words and stores its index in *out.  Returns false if it is missing. */
+/* Finds `value` in a list of words and stores its index in *out.  Returns false if the list
+ * does not contain `value`. */
 static inline bool wf_choice_find(const char *choices, const char *value, uint32_t *out)
 {
     size_t n = strlen(value);

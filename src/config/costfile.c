@@ -1,4 +1,4 @@
-/* Costs from a YAML file. */
+/* Reads costs from a YAML file. */
 #include "config/costfile.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ struct cost_reader {
 struct entry {
     const char *key;
     struct weft_values *list;
-    double *number; /* instead of a list */
+    double *number; /* destination of a single number; NULL if `list` is the destination */
     double min_value;
 };
 
@@ -68,7 +68,7 @@ static enum weft_status read_list(const struct cost_reader *r, const yaml_node_t
     return st;
 }
 
-/* Reads a mapping.  Its keys must be among the entries, each at most once. */
+/* Reads a mapping.  Each key must be one of the entries and must occur at most once. */
 static enum weft_status read_mapping(const struct cost_reader *r, const yaml_node_t *node,
                                      const struct entry *entries, size_t n,
                                      const yaml_node_t **nested)

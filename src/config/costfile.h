@@ -12,8 +12,8 @@
 
 #include "weft/cost.h"
 
-/* Reads the costs in a text and leaves costs that it does not contain unchanged.  Returns WEFT_USAGE
- * with line and column if the text is malformed.  The caller releases all lists with
+/* Reads the costs in a text.  Costs that the text does not contain stay unchanged.  Returns
+ * WEFT_USAGE with line and column if the text is malformed.  The caller releases all lists with
  * wf_costs_release(), even after an error. */
 enum weft_status wf_costfile_parse(const char *text, size_t len, const char *source,
                                    struct weft_cost *cost, struct weft_memory_cost *memory,

@@ -1,4 +1,4 @@
-/* Parsing of command-line options by a table. */
+/* Parses command-line options by a table. */
 #include "config/option.h"
 
 #include <stdlib.h>
@@ -79,7 +79,8 @@ static enum weft_status store(const struct wf_option *o, const char *value, void
     return WEFT_FAIL(err, WEFT_INTERNAL, "option --%s has no type", o->name);
 }
 
-/* Finds the row of an argument that starts with '-', and the value that is attached to it, if any. */
+/* Finds the table row of an argument that starts with '-', and the value that is attached to
+ * the argument, if any. */
 static enum weft_status match_option(struct wf_option_list options, const char *arg,
                                      const struct wf_option **option, const char **attached,
                                      struct weft_error *err)

@@ -1,12 +1,12 @@
 /* Command-line options as a table.  Parsing, --help, the man page and the shell completion are
- * derived from its rows.
+ * derived from the rows of the table.
  *
  *     struct settings { uint32_t ranks; bool json; const char *format; };
  *     static const struct wf_option options[] = {
  *         {"ranks", 'p', WF_OPTION_COUNT, "P", "workers of the pipeline", NULL,
  *          offsetof(struct settings, ranks)}, ...
  *     };
- */
+ *  */
 #ifndef CONFIG_OPTION_H
 #define CONFIG_OPTION_H
 
@@ -21,17 +21,17 @@ enum wf_option_type {
     WF_OPTION_COUNT,  /* uint32_t, at least 1 */
     WF_OPTION_TEXT,   /* const char *, borrowed from argv */
     WF_OPTION_CHOICE, /* const char *, one of `choices` */
-    WF_OPTION_HEADING /* not an option: a line between groups of options in --help */
+    WF_OPTION_HEADING /* not an option: a heading between groups of options in --help */
 };
 
 struct wf_option {
     const char *name;
-    char letter; /* for the short form, or 0 */
+    char letter; /* letter of the short form, or 0 */
     enum wf_option_type type;
     const char *arg;     /* name of the value in --help; NULL for switches */
     const char *help;    /* one sentence without a full stop */
     const char *choices; /* "text|csv|pytorch"; WF_OPTION_CHOICE only */
-    size_t offset;       /* of its field in the settings */
+    size_t offset;       /* offset of the option's field in the settings */
 };
 
 struct wf_option_list {
@@ -39,10 +39,10 @@ struct wf_option_list {
     size_t n;
 };
 
-/* Reads "--name value", "--name=value", "-o value", "-ovalue" and switches into `settings`.  "--"
- * ends the options.  Other arguments are stored in `operands`, an array of argc elements.  Returns
- * WEFT_USAGE if an option is unknown (with the nearest name), is given twice, or has a wrong
- * value. */
+/* Reads "--name value", "--name=value", "-o value", "-ovalue" and switches into `settings`.
+ * "--" ends the options.  Arguments that are not options are stored in `operands`, an array of
+ * argc elements.  Returns WEFT_USAGE if an option is unknown (the message suggests the nearest
+ * name), is given twice, or has a wrong value. */
 enum weft_status wf_options_parse(struct wf_option_list options, int argc, char **argv,
                                   void *settings, const char **operands, size_t *n_operands,
                                   struct weft_error *err);

@@ -53,7 +53,7 @@ bool wf_setting_is_default(const struct wf_setting *row, const void *settings)
         double real;
         bool on;
     } value = {.number = 0};
-    struct wf_setting alone = *row; /* the same setting at offset 0 */
+    struct wf_setting alone = *row; /* a copy of the setting at offset 0 */
     alone.offset = alone.given = 0;
     return wf_setting_store(&alone, row->fallback, "", &value, NULL) == WEFT_OK &&
            wf_setting_number(&alone, &value) == wf_setting_number(row, settings);
@@ -74,7 +74,7 @@ static enum weft_status fail_value(const struct wf_setting *row, const char *val
     return st;
 }
 
-/* Accepts decimal numbers only: no blanks, no hexadecimal, no infinity. */
+/* Parses a decimal number.  Blanks, hexadecimal numbers and infinity are rejected. */
 static bool read_number(const struct wf_setting *row, const char *value, double *out)
 {
     bool whole = row->type != WF_SETTING_REAL;
@@ -102,13 +102,13 @@ static enum weft_status store_number(const struct wf_setting *row, const char *v
     if (row->type == WF_SETTING_COUNT)
         *(uint32_t *)field = (uint32_t)number;
     else if (row->type == WF_SETTING_LONG)
-        *(uint64_t *)field = (uint64_t)number; /* exact: at most 2^53 */
+        *(uint64_t *)field = (uint64_t)number; /* exact: the number is at most 2^53 */
     else
-        *(double *)field = number == 0 ? 0 : number; /* never -0 */
+        *(double *)field = number == 0 ? 0 : number; /* -0 becomes 0 */
     return WEFT_OK;
 }
 
-/* Only UTF-8 is accepted, because YAML cannot represent other bytes. */
+/* Stores a text.  Only UTF-8 is accepted, because YAML cannot represent other bytes. */
 static enum weft_status store_text(const struct wf_setting *row, const char *value,
                                    const char *where, void *settings, struct weft_error *err)
 {
@@ -230,7 +230,8 @@ const struct wf_setting *wf_setting_find(struct wf_setting_list list, const char
                : wf_setting_find_key(list, name, (size_t)(dot - name), dot + 1, &in_section);
 }
 
-/* Returns the setting with the same key in another section, else the nearest key in the section. */
+/* Returns the setting with the same key in another section, or else the setting with the
+ * nearest key in this section. */
 static const struct wf_setting *nearest(struct wf_setting_list list, const char *section,
                                         const char *key)
 {
@@ -315,13 +316,13 @@ int wf_settings_other_args(int argc, char **argv, char **others)
         } else if (!is_flag(argv[i])) {
             others[n++] = argv[i];
         } else if (strchr(argv[i], '=') == NULL) {
-            i++; /* its value */
+            i++; /* skips the value of the flag */
         }
     }
     return n;
 }
 
-/* Parses one flag and advances *at to its last argument. */
+/* Parses one flag and advances *at to the last argument of the flag. */
 static enum weft_status parse_flag(struct wf_setting_list list, int argc, char **argv, int *at,
                                    void *settings, struct weft_error *err)
 {

@@ -35,8 +35,8 @@
 
 enum wf_setting_type {
     WF_SETTING_COUNT, /* uint32_t */
-    WF_SETTING_LONG, /* uint64_t, up to 2^53, so that every reader of the file can represent it */
-    WF_SETTING_REAL,   /* double */
+    WF_SETTING_LONG,  /* uint64_t, at most 2^53, which every reader of the file can represent */
+    WF_SETTING_REAL,  /* double */
     WF_SETTING_SWITCH, /* bool: true or false */
     WF_SETTING_CHOICE, /* uint32_t: index in `choices` */
     WF_SETTING_STRING, /* char *, owned by the settings; NULL if empty */
@@ -45,13 +45,13 @@ enum wf_setting_type {
 struct wf_setting {
     const char *section, *key; /* the rows of a section are consecutive */
     enum wf_setting_type type;
-    const char *fallback; /* the default, as in a file */
+    const char *fallback; /* the default value, as written in a file */
     const char *help;     /* one sentence without a full stop */
     const char *choices;  /* "fp32|bf16"; WF_SETTING_CHOICE only */
-    const char *zero;     /* numbers: a word for 0, such as "auto" or "off"; or NULL */
-    double min, max;      /* numbers: the range; with `zero`, 0 is also allowed */
-    size_t offset;        /* of its field in the settings */
-    size_t given;         /* of a bool that is set if the value was given; 0: none */
+    const char *zero;     /* numbers: a word for 0, such as "auto" or "off"; NULL: no word */
+    double min, max;      /* numbers: the valid range; with `zero`, 0 is also valid */
+    size_t offset;        /* offset of the field in the settings */
+    size_t given;         /* offset of a bool that is true if the value was given; or 0 */
 };
 
 struct wf_setting_list {
@@ -59,19 +59,19 @@ struct wf_setting_list {
     size_t n;
 };
 
-enum { WF_SETTING_NAME = 64, WF_SETTING_TEXT = 4096 }; /* maximum sizes, with the NUL */
+enum { WF_SETTING_NAME = 64, WF_SETTING_TEXT = 4096 }; /* maximum sizes, including the NUL */
 
-/* Sets all fields to their defaults, as not given.  The storage may be uninitialized.  The caller
- * releases the settings with wf_settings_release(). */
+/* Sets all fields to their defaults and marks them as not given.  The storage may be
+ * uninitialized.  The caller releases the settings with wf_settings_release(). */
 enum weft_status wf_settings_init(struct wf_setting_list list, void *settings,
                                   struct weft_error *err);
 
 /* Frees all texts of the settings. */
 void wf_settings_release(struct wf_setting_list list, void *settings);
 
-/* Reads a YAML text; settings that it does not contain stay unchanged.  Unknown sections and keys,
- * keys given twice and wrong values are errors.  The caller releases the settings after an error,
- * too. */
+/* Reads a YAML text.  Settings that the text does not contain stay unchanged.  Unknown sections
+ * and keys, keys given twice and wrong values are errors.  The caller releases the settings,
+ * even after an error. */
 enum weft_status wf_settings_parse(struct wf_setting_list list, const char *text, size_t len,
                                    const char *source, void *settings, struct weft_error *err);
 
@@ -81,19 +81,20 @@ enum weft_status wf_settings_set(struct wf_setting_list list, const char *name,
 
 /* -- flags ---------------------------------------------------------------------------------- */
 
-/* A flag of a setting is an argument before "--" that begins with "--" and has a '.' in its name;
- * options have none.  Its value follows '=' or is the next argument.  The two kinds of arguments
- * can therefore be separated without a table:
+/* A flag of a setting is an argument before "--" that begins with "--" and has a '.' in its
+ * name; the names of options have no '.'.  The value of a flag follows '=' or is the next
+ * argument.  The two kinds of arguments can therefore be separated without a table:
  *
- *     n = wf_settings_other_args(argc, argv, rest);      rest is for wf_options_parse()
- *     wf_settings_parse_flags(list, argc, argv, ...);    the others
- */
+ *     n = wf_settings_other_args(argc, argv, rest);      `rest` is for wf_options_parse()
+ *     wf_settings_parse_flags(list, argc, argv, ...);    reads the flags of settings
+ *  */
 
-/* Stores the arguments that are neither flags of settings nor their values in `others`, an array of
- * argc elements, and returns their number. */
+/* Stores all arguments except flags of settings and their values in `others`, an array of argc
+ * elements, and returns the number of stored arguments. */
 int wf_settings_other_args(int argc, char **argv, char **others);
 
-/* Sets the values of the flags.  If a flag is given twice, the last one is used. */
+/* Sets the settings that are given as flags.  If a flag is given twice, the last value is
+ * used. */
 enum weft_status wf_settings_parse_flags(struct wf_setting_list list, int argc, char **argv,
                                          void *settings, struct weft_error *err);
 
@@ -102,7 +103,7 @@ enum weft_status wf_settings_parse_flags(struct wf_setting_list list, int argc, 
 /* Returns the row of "section.key", or NULL. */
 const struct wf_setting *wf_setting_find(struct wf_setting_list list, const char *name);
 
-/* Appends the value of a setting in the form of a file. */
+/* Appends the value of a setting as it is written in a file. */
 void wf_setting_add_value(const struct wf_setting *row, const void *settings,
                           struct wf_text *out);
 
@@ -112,8 +113,8 @@ void wf_setting_add_range(const struct wf_setting *row, struct wf_text *out);
 /* Returns true if a setting has its default value. */
 bool wf_setting_is_default(const struct wf_setting *row, const void *settings);
 
-/* Appends the whole file: every key with help, range and default in a comment, and its value.
- * wf_settings_parse() reads back the same settings. */
+/* Appends a complete settings file: every key with its value, and a comment with help, range
+ * and default.  wf_settings_parse() reads back the same settings. */
 void wf_settings_print(struct wf_setting_list list, const void *settings, struct wf_text *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Settings from a YAML file. */
+/* Reads settings from a YAML file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct settings_reader {
     yaml_document_t *document;
     const char *source;
     void *settings;
-    bool *given; /* per row */
+    bool *given; /* one element per row: the key was given */
     struct weft_error *err;
 };
 
@@ -27,7 +27,7 @@ static const yaml_node_t *node_at(const struct settings_reader *r, int index)
     return yaml_document_get_node(r->document, index);
 }
 
-/* Returns true for "", "~" and "null" without quotes. */
+/* Returns true if the node is "", "~" or "null" without quotes. */
 static bool is_null(const yaml_node_t *node)
 {
     if (node->type != YAML_SCALAR_NODE || node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
@@ -36,7 +36,7 @@ static bool is_null(const yaml_node_t *node)
     return text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0;
 }
 
-/* Reads a scalar that contains no NUL. */
+/* Reads a scalar; a scalar that contains a NUL is an error. */
 static enum weft_status read_scalar(const struct settings_reader *r, const yaml_node_t *node,
                                     const char *what, const char **out)
 {
@@ -114,7 +114,8 @@ static enum weft_status check_sections(const struct settings_reader *r, const ya
     return WEFT_OK;
 }
 
-/* A file without keys, for example with comments only, changes nothing. */
+/* Reads the root of the document.  A file without keys, for example with comments only, changes
+ * no settings. */
 static enum weft_status read_root(const struct settings_reader *r)
 {
     const yaml_node_t *root = yaml_document_get_root_node(r->document);

@@ -1,4 +1,4 @@
-/* Settings printed as YAML. */
+/* Prints settings as YAML. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static void add_number(double value, struct wf_text *out)
     wf_text_adds(out, text);
 }
 
-/* Whole numbers are never printed as 1e+06. */
+/* Appends a bound of the valid range.  Whole numbers are never printed as 1e+06. */
 static void add_bound(const struct wf_setting *row, double value, struct wf_text *out)
 {
     if (row->type == WF_SETTING_REAL)
@@ -32,7 +32,7 @@ static void add_choice(const char *choices, uint32_t which, struct wf_text *out)
     wf_text_add(out, choices, strcspn(choices, "|"));
 }
 
-/* Returns the code point of a well-formed character of n bytes. */
+/* Returns the code point of a well-formed UTF-8 character of n bytes. */
 static uint32_t code_point(const char *s, int n)
 {
     uint32_t code = (unsigned char)s[0] & (n == 1 ? 0x7fu : 0xffu >> (n + 1));
@@ -48,12 +48,12 @@ static bool needs_escape(uint32_t c)
            (c & 0xfffe) == 0xfffe;
 }
 
-/* Uses double quotes, the only form of YAML that can represent every text. */
+/* Appends a text in double quotes, the only form of YAML that can represent every text. */
 static void add_quoted(const char *text, struct wf_text *out)
 {
     wf_text_addc(out, '"');
     while (*text != '\0') {
-        int n = wf_utf8_length(text); /* never 0: store_text() checks it */
+        int n = wf_utf8_length(text); /* never 0: store_text() accepts only UTF-8 */
         uint32_t c = code_point(text, n);
         if (c == '"' || c == '\\')
             wf_text_addf(out, "\\%c", (char)c);
@@ -66,8 +66,8 @@ static void add_quoted(const char *text, struct wf_text *out)
     wf_text_addc(out, '"');
 }
 
-/* Returns true for texts that every YAML reader accepts as text without quotes: they start with a
- * letter, have no special character, and are not a word for true, false or null. */
+/* Returns true if every YAML reader accepts the text without quotes as a string: the text
+ * starts with a letter, has no special character, and is not a word for true, false or null. */
 static bool is_plain(const char *text)
 {
     static const char *const words[] = {"y",   "n",    "yes",   "no",  "on",
@@ -77,7 +77,7 @@ static bool is_plain(const char *text)
     if (memchr(letters, text[0], 53) == NULL || text[strspn(text, letters)] != '\0')
         return false;
     for (size_t i = 0; i < WEFT_LEN(words); i++)
-        if (wf_text_distance(text, words[i]) == 0) /* ignores case */
+        if (wf_text_distance(text, words[i]) == 0) /* the comparison ignores case */
             return false;
     return true;
 }
@@ -149,7 +149,7 @@ void wf_setting_add_range(const struct wf_setting *row, struct wf_text *out)
 
 /* -- the whole file ------------------------------------------------------------------------- */
 
-/* "# help (range; default x)" */
+/* Appends "# help (range; default x)". */
 static void add_comment(const struct wf_setting *row, struct wf_text *out)
 {
     wf_text_addf(out, "  # %s (", row->help);

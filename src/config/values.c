@@ -1,4 +1,4 @@
-/* Lists of values on the command line. */
+/* Parses lists of values on the command line. */
 #include "config/values.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ void wf_costs_release(struct weft_cost *cost, struct weft_memory_cost *memory)
         wf_values_release(lists[i]);
 }
 
-/* Parses one number that ends at ':', ',' or the end. */
+/* Parses one number that ends at ':', at ',' or at the end of the text. */
 static enum weft_status parse_number(const char **at, const char *what, double min_value,
                                      double *out, struct weft_error *err)
 {

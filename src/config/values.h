@@ -7,8 +7,8 @@
 #include "weft/cost.h"
 #include "weft/status.h"
 
-/* Parses numbers separated by ':' or ','.  `what` is their name in errors.  The caller releases
- * *out. */
+/* Parses numbers separated by ':' or ','.  `what` is the name of the list in error messages.
+ * The caller releases *out. */
 enum weft_status wf_values_parse(const char *text, const char *what, struct weft_values *out,
                                  struct weft_error *err);
 
@@ -17,11 +17,11 @@ struct wf_value_key {
     const char *key;
     struct weft_values *out; /* stays empty if the key is not given */
     double min_value;
-    bool single; /* one number, not a list */
+    bool single; /* the value is a single number, not a list */
 };
 
-/* Parses "KEY=list,KEY=list".  Each key must be in `keys` and is given at most once.  The caller
- * releases each list on success; after an error all of them are empty. */
+/* Parses "KEY=list,KEY=list".  Each key must be in `keys` and may be given at most once.  On
+ * success, the caller releases each list; after an error all lists are empty. */
 enum weft_status wf_values_parse_keys(const char *text, const char *what,
                                       const struct wf_value_key *keys, size_t n,
                                       struct weft_error *err);
@@ -29,7 +29,7 @@ enum weft_status wf_values_parse_keys(const char *text, const char *what,
 /* Frees a list. */
 void wf_values_release(struct weft_values *v);
 
-/* Frees all lists of both tables. */
+/* Frees all lists of both structs. */
 void wf_costs_release(struct weft_cost *cost, struct weft_memory_cost *memory);
 
 #endif

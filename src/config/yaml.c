@@ -1,4 +1,4 @@
-/* Loading of YAML documents. */
+/* Loads YAML documents. */
 #include "config/yaml.h"
 
 #include <stdbool.h>
@@ -23,7 +23,8 @@ enum weft_status wf_yaml_fail_at(const char *source, const yaml_node_t *node, co
     return WEFT_FAIL(err, WEFT_USAGE, "%s: %s%.60s", place, what, wf_printable(about).at);
 }
 
-/* For bytes that are not text libyaml reports an offset only; line and column are counted here. */
+/* Returns the position of an error.  For bytes that are not text, libyaml reports only an
+ * offset, so line and column are counted here. */
 static yaml_mark_t mark_of(const yaml_parser_t *parser, const char *text, size_t len)
 {
     yaml_mark_t mark = parser->problem_mark;

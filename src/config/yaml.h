@@ -1,4 +1,4 @@
-/* Loading of one YAML document, and errors with line and column. */
+/* Loads one YAML document and reports errors with line and column. */
 #ifndef CONFIG_YAML_H
 #define CONFIG_YAML_H
 
@@ -7,11 +7,12 @@
 
 #include "weft/status.h"
 
-/* Loads the only document of a text.  Returns WEFT_USAGE with line and column if the text is not
- * YAML, has several documents or is too large.  The caller frees *out with yaml_document_delete().
+/* Loads the only document of a text.  Returns WEFT_USAGE with line and column if the text is
+ * not YAML, has several documents or is too large.  The caller frees *out with
+ * yaml_document_delete().
  *
- * An alias refers to the node itself, so documents cannot grow; tags are ignored.  libyaml limits
- * the nesting, and the readers descend a few levels only. */
+ * An alias refers to the original node, so aliases cannot enlarge a document; tags are ignored.
+ * libyaml limits the nesting depth, and the callers descend only a few levels. */
 enum weft_status wf_yaml_load(const char *text, size_t len, const char *source,
                               yaml_document_t *out, struct weft_error *err);
 
