@@ -229,8 +229,7 @@ static void add_shares(struct wf_panel *p, const struct weft_trace_event *e, dou
  * is idle time. */
 static void put_stacks(struct wf_panel *p, double y, double h, struct wf_picture *out)
 {
-    /* heights are rounded, so neighbouring columns are often equal */
-    enum { STEPS = 24 };
+    enum { STEPS = 24 }; /* heights are rounded, so neighbouring columns are often equal */
     size_t columns = (size_t)ceil(p->width / COLUMN), first = out->n_cells;
     struct wf_cell last[WEFT_N_ACT_KINDS];
     memset(last, 0, sizeof last);

@@ -37,8 +37,7 @@ struct wf_panel {
     double x, width;                /* position and width of the time axis, in pixels */
     double scale;                   /* pixels per time unit of the trace */
     double row;                     /* height of a rank's compute row, in pixels */
-    /* height of a message row, in pixels; 0 if messages are not shown */
-    double lane;
+    double lane; /* height of a message row, in pixels; 0 if messages are not shown */
     unsigned slots[WEFT_LANE_COUNT]; /* number of rows per lane */
     enum wf_label_detail detail;
     double font;

@@ -55,8 +55,7 @@ enum weft_status wf_partition_choice_layers(struct wf_partition_choice choice, u
 struct wf_partition_limits {
     /* borrowed: determines the number of micros in flight */
     const struct weft_schedule *schedule;
-    /* borrowed: (n), memory limit of each rank in bytes */
-    const size_t *bytes;
+    const size_t *bytes; /* borrowed: (n), memory limit of each rank in bytes */
     /* 0 (no limit), 1 (all ranks) or the number of ranks */
     size_t n;
 };

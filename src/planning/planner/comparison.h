@@ -25,9 +25,8 @@ struct wf_comparison_input {
     const struct weft_cost *cost; /* cost of 1/P of the model, one value per list */
     /* memory of 1/P of the model; schedules that exceed the limit are omitted */
     const struct weft_memory_cost *memory;
-    /* numbers of chunks to try; an empty list means 2 and 4 */
-    struct weft_values chunks;
-    double message_bytes; /* bytes per message; 0 if unknown */
+    struct weft_values chunks; /* numbers of chunks to try; an empty list means 2 and 4 */
+    double message_bytes;      /* bytes per message; 0 if unknown */
     enum wf_comparison_order order;
     wf_comparison_fn progress; /* may be NULL */
     void *user;
@@ -42,8 +41,7 @@ struct wf_comparison_row {
     double peak; /* peak memory of the rank with the highest peak */
     size_t messages;
     double bytes; /* total bytes of all messages */
-    /* maximum distance from the optimum for the schedule's placement and memory */
-    double gap;
+    double gap; /* maximum distance from the optimum for the schedule's placement and memory */
     bool is_pareto; /* no other schedule is better in time, memory and copies at once */
 };
 

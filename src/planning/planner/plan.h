@@ -57,8 +57,7 @@ struct wf_plan {
     struct weft_verify_result proof; /* contains no findings */
     struct wf_planned_bytes bytes;   /* bytes of every rank; empty if the items have no costs */
     bool from_model;                 /* true if the items are those of a named model */
-    /* true if the costs of the stages were given or follow from items */
-    bool costs_by_stage;
+    bool costs_by_stage; /* true if the costs of the stages were given or follow from items */
     bool from_file;
     bool in_ticks; /* true if times are in ticks, see WEFT_GEN_UNIT_TICKS */
 };

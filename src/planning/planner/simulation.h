@@ -11,8 +11,7 @@
 /* The input of a simulation.  All pointers are borrowed during the call. */
 struct wf_simulation_input {
     struct weft_sim_options options; /* `cost` and `memory` are taken from the plan */
-    /* number of samples with random times; 0 disables sampling */
-    size_t n_samples;
+    size_t n_samples; /* number of samples with random times; 0 disables sampling */
     struct weft_jitter jitter;
     /* layers per residual block; 0 if the model has no residual blocks */
     uint32_t block_layers;

@@ -3,8 +3,9 @@
  *     entry   (source, destination, block, micro), in the list of its micro
  *     micro   head of the list of its entries, in the queue of micros by age
  *
- * All entries have the current freshness, so the freshness is not part of the key.  Inserting or
- * removing an item takes constant time on average, because neither scans the queue or the table.
+ * All entries have the current freshness, so the freshness is not part of the key.
+ * Inserting or removing an item takes constant time on average, because neither scans the
+ * queue or the table.
  */
 #include <stdlib.h>
 #include <string.h>

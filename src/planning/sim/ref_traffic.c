@@ -3,10 +3,10 @@
  * A transition between two stages on different ranks has one key: (source, destination, block).
  * Several transitions may have the same key.  Keys are numbered, so the cached entries of a
  * micro are a row of bits.  The queue of micros needs no memory, because it always contains the
- * `cap` micros that entered last.  So the k-th micro to enter leaves when the (k + cap)-th micro
- * enters.
+ * `cap` micros that entered last.  So the k-th micro to enter leaves when the (k + cap)-th
+ * micro enters.
  *
- *     row of a micro:   until | bits ...       valid while fewer than `until` micros have entered
+ *     row of a micro:   until | bits ...   valid while fewer than `until` micros have entered
  *
  * This file implements weft_cache without the hash table, and the tests compare the two.
  * Without a cache every transfer is a bypass, so the order of events does not matter and the
@@ -335,8 +335,7 @@ static size_t count_resident(const struct count *c)
 struct sums {
     size_t requested[2], sent[2]; /* index 0: forwards; index 1: backwards */
     size_t entries;               /* number of cache entries created */
-    /* borrowed: (ranks), number of transfers that each rank sends */
-    size_t *by_rank;
+    size_t *by_rank; /* borrowed: (ranks), number of transfers that each rank sends */
 };
 
 static void add_slot(const struct count *c, uint32_t pipe, unsigned kind, uint32_t stage,

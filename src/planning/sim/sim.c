@@ -223,8 +223,8 @@ static enum weft_status trace_path(struct analysis *a, struct weft_error *err)
 
 /* -- buffers -------------------------------------------------------------------------------- */
 
-/* A change of the number of receive buffers.  A message occupies a buffer from its arrival to the
- * end of the action that uses it.  The arrival ignores waits for the link. */
+/* A change of the number of receive buffers.  A message occupies a buffer from its arrival
+ * to the end of the action that uses it.  The arrival ignores waits for the link. */
 struct buffer_event {
     double time;
     int change;

@@ -20,8 +20,8 @@ enum { GROUP = WF_TICK_GROUP };
 
 /* -- slots ---------------------------------------------------------------------------------- */
 
-/* Returns the index of a counter.  Each stage has a counter of forwards, of input gradients and of
- * weight gradients. */
+/* Returns the index of a counter.  Each stage has a counter of forwards, of input gradients
+ * and of weight gradients. */
 static uint32_t counter_of(const struct wf_ticks *t, unsigned event, uint32_t stage)
 {
     return (event == WF_DONE_F ? 0 : event == WF_DONE_GRAD ? 1 : 2) * t->n_stages + stage;

@@ -1,7 +1,7 @@
 /* Iterates over the compute actions of a schedule by tick, then by rank.  This is the order of
  * weft_event_list() if every action takes one tick, but no sorting is needed.  The iteration
- * supports schedules that have one pipe and no pairs and run the micros of every stage in order.
- * For other schedules it stops early.
+ * supports schedules that have one pipe and no pairs and run the micros of every stage in
+ * order.  For other schedules it stops early.
  *
  *     struct wf_ticks t;
  *     WEFT_TRY(wf_ticks_init(&t, s, err));

@@ -8,8 +8,7 @@
 /* The time at which, and the rank on which, the forward and the gradient of each stage and
  * micro-batch were completed. */
 struct completion {
-    /* owned: (2, stages, micros), completion time; negative if never completed */
-    double *at;
+    double *at; /* owned: (2, stages, micros), completion time; negative if never completed */
     uint32_t *rank; /* owned: (2, stages, micros) */
     uint32_t n_stages, n_micros;
 };

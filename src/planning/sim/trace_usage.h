@@ -8,8 +8,7 @@
 #include "weft/trace.h"
 
 struct wf_trace_usage {
-    /* owned: (ranks, WEFT_N_ACT_KINDS), busy time per kind of action */
-    double *busy;
+    double *busy; /* owned: (ranks, WEFT_N_ACT_KINDS), busy time per kind of action */
     struct weft_idle_time *idle; /* owned: (ranks) */
 };
 

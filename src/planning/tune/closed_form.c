@@ -9,8 +9,7 @@
 /* Minimum times along the pipe, in ticks.  Each array has one value per chain. */
 struct path_times {
     int64_t *down; /* owned: from time 0 to the start of the chain's first forward */
-    /* owned: from the end of the chain's I to the end of the first stage's I */
-    int64_t *back;
+    int64_t *back; /* owned: from the end of the chain's I to the end of the first stage's I */
     int64_t *turnaround; /* owned: from the end of the chain's forward to the start of its I */
 };
 
@@ -22,8 +21,7 @@ struct rank_sums {
     int64_t work, forward, through;
     int64_t after_last_i; /* from the end of the rank's last I to the makespan */
     double memory_time;   /* memory x time; negative if the bound does not apply */
-    /* total time of the forwards that fit the memory limit before any I */
-    double max_forward;
+    double max_forward; /* total time of the forwards that fit the memory limit before any I */
 };
 
 static void fill_path_times(const struct wf_instance *x, struct path_times *w)

@@ -245,8 +245,7 @@ struct others {
     /* sums over earlier chains of the same pipe */
     double v1_before, started_before, any_before;
     double back_after, any_after; /* sums over later chains of the same pipe */
-    /* minimum memory of the chains of all other pipes */
-    double elsewhere;
+    double elsewhere;             /* minimum memory of the chains of all other pipes */
 };
 
 static struct others sum_others(const struct wf_instance *x, const struct footprint *footprints,

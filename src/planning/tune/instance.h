@@ -6,10 +6,10 @@
  * Why rows may be assumed to run in micro order: take any schedule, and rename the k-th action
  * that runs in each row to "micro k".  When the k-th forward of stage s + 1 starts, forwards of
  * k micros have started on stage s + 1.  So at least k forwards have ended on stage s, and the
- * k-th of them has ended by then.  So the renamed forward still follows the renamed forward that
- * it depends on.  The same argument applies to gradients.  Times and memory are properties of
- * the row, so renaming does not change them.  Hence every bound for schedules whose rows run in
- * micro order is a bound for all schedules.
+ * k-th of them has ended by then.  So the renamed forward still follows the renamed forward
+ * that it depends on.  The same argument applies to gradients.  Times and memory are
+ * properties of the row, so renaming does not change them.  Hence every bound for schedules
+ * whose rows run in micro order is a bound for all schedules.
  *
  * Times are in ticks.  If the times are decimal fractions, the tick is chosen to divide all of
  * them.  Otherwise the times are rounded down.  A schedule for the true times is also a

@@ -461,8 +461,8 @@ static enum weft_status find_bound(const struct layout_search *c, struct refined
     return WEFT_OK;
 }
 
-/* Returns true if weft_tune() can improve a layout.  limit_bytes() supports linear and V placements
- * only. */
+/* Returns true if weft_tune() can improve a layout.  limit_bytes() supports linear and V
+ * placements only. */
 static bool is_tunable(const struct layout_search *c, const struct weft_layout *l)
 {
     switch (weft_schedule_placement_kind(l->result)) {

@@ -1,5 +1,5 @@
-/* Constraint propagation over time windows: narrows the earliest start and the latest end of each
- * action until nothing changes or an action cannot run.
+/* Constraint propagation over time windows: narrows the earliest start and the latest end of
+ * each action until nothing changes or an action cannot run.
  *
  *     struct wf_windows w;
  *     wf_windows_init(&w, &x, err);
@@ -45,8 +45,8 @@ enum weft_status wf_windows_init(struct wf_windows *w, const struct wf_instance 
 /* Frees the arrays of the windows and zeroes *w. */
 void wf_windows_release(struct wf_windows *w);
 
-/* Narrows the windows of dirty ranks in at most `rounds` rounds.  Returns false if no schedule is
- * within the windows. */
+/* Narrows the windows of dirty ranks in at most `rounds` rounds.  Returns false if no
+ * schedule is within the windows. */
 bool wf_windows_narrow(struct wf_windows *w, uint32_t rounds);
 
 /* Marks all ranks as dirty, and resets the needs to those of the instance.  Must be called

@@ -1,10 +1,10 @@
 /* The memory rule of propagation.
  *
- * When an action x that needs memory starts, some actions of each row of its rank precede x.  The
- * minimum and the maximum number of these actions follow from the needs and from the windows:
- * an action that cannot end before x must start comes later than x, and an action that must
- * start before x can end comes earlier than x.  With the numbers nF >= nI >= nW of completed F,
- * I and W, a chain occupies
+ * When an action x that needs memory starts, some actions of each row of its rank precede x.
+ * The minimum and the maximum number of these actions follow from the needs and from the
+ * windows: an action that cannot end before x must start comes later than x, and an action
+ * that must start before x can end comes earlier than x.  With the numbers nF >= nI >= nW of
+ * completed F, I and W, a chain occupies
  *
  *     nF * f + nI * i + nW * w
  *
