@@ -18,7 +18,7 @@ static size_t cell_text(const struct weft_action_span row, size_t i, char out[64
 }
 
 /* Draws the cells of a row around the position `place`.  Returns the first column of the
- * cell at `place` and the width of this cell. */
+ * cell at `place` and stores the width of this cell in *width. */
 static size_t put_cells(struct wf_text *out, struct weft_action_span row, size_t place,
                         size_t room, size_t *width)
 {

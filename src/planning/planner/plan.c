@@ -75,7 +75,7 @@ enum weft_status wf_schedule_prove(const struct weft_schedule *s, const char *na
 }
 
 /* Checks the memory limits.  A schedule whose generator does not search cannot adapt to a
- * limit, so it may exceed the limit, which is an error. */
+ * limit, so the plan fails if the schedule exceeds the limit. */
 static enum weft_status check_memory(const struct wf_plan *p, struct weft_error *err)
 {
     for (uint32_t r = 0; p->memory.limit.n != 0 && r < p->metrics.n_ranks; r++) {
