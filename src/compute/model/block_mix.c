@@ -1,6 +1,6 @@
 /* Block attention residuals: the input of a sublayer is a mix of the embedding, the finished
- * blocks and the open sum.  Every later sublayer reads a block, possibly on other ranks, so its
- * gradient is an exact sum. */
+ * blocks and the open sum.  All later sublayers read a finished block, possibly on other ranks,
+ * so the gradient of a block is an exact sum over these sublayers. */
 #include <string.h>
 
 #include "base/error.h"
@@ -43,7 +43,7 @@ struct mix_job {
     struct wf_mat h;
     float *alpha, *rstd;
     const float *q, *norm;
-    bool *bad; /* per worker */
+    bool *bad; /* for each worker: a gradient is out of range */
 };
 
 static void gather(struct mix_job *job, size_t n_finished, struct wf_mat open)
@@ -164,7 +164,7 @@ enum weft_status wf_mix_backward(struct pass *p, struct wf_mat dh, const float *
 void wf_block_load_grad(struct pass *p, size_t j)
 {
     struct wf_tstage *t = p->t;
-    if (block_fresh(p)[j]) /* no sublayer read it */
+    if (block_fresh(p)[j]) /* no sublayer reads the block */
         memset(p->g.at, 0, p->tokens * t->dim * sizeof(float));
     else
         t->ops->exact_to_f32(p->g.at, block_sum(p, j, 0), p->tokens * t->dim);

@@ -70,7 +70,8 @@ static void clear_gradient(struct wf_tstage *t, struct wf_param *param)
     param->fresh = false;
 }
 
-/* Adds rows to a table.  Few rows are touched, so the rest must be cleared first. */
+/* Adds rows to the gradient of a table.  Only few rows are written, so a fresh gradient must be
+ * zeroed first. */
 static enum weft_status add_scatter(struct pass *p, struct wf_param *param, const int32_t *ids,
                                     struct weft_error *err)
 {
@@ -205,8 +206,8 @@ enum weft_status wf_head_forward(struct pass *p, struct weft_error *err)
     for (size_t i = 0; i < p->tokens; i++)
         sum += t->losses[i];
     *p->call->loss = sum;
-    /* A non-finite loss is reported instead of a gradient out of range: the caller finds its
-     * origin. */
+    /* A non-finite loss takes precedence over a gradient out of range: the caller checks the
+     * loss and locates the origin of the non-finite value. */
     return isfinite(sum) ? bad : WEFT_OK;
 }
 

@@ -1,6 +1,6 @@
 /* Runs tokens through the layers, with the stored keys and values of previous tokens.  The
- * arithmetic is that of layer.c, block_mix.c and embed_head.c, without what only a backward
- * needs. */
+ * arithmetic is the same as in layer.c, block_mix.c and embed_head.c, but nothing is stored for
+ * a backward. */
 #include "compute/model/infer.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "compute/kern/decode.h"
 #include "compute/model/infer_priv.h"
 
-enum { TASK_BYTES = 1 << 16 }; /* weights per task */
+enum { TASK_BYTES = 1 << 16 }; /* bytes of weights per task */
 
 /* Tokens that are processed together. */
 struct token_batch {
@@ -95,11 +95,11 @@ static void multiply(const struct wf_infer *m, const struct infer_weight *w, con
 
 /* -- norms and mixes ------------------------------------------------------------------------ */
 
-/* The mix and norm before a sublayer, for each row. */
+/* Arguments of the mix and the norm before a sublayer; one task per row. */
 struct norm_rows_job {
     struct wf_infer *m;
     size_t n_mixed; /* block residuals: number of mixed vectors */
-    float *open;    /* ... the last of which is this one, or NULL */
+    float *open;    /* block residuals: the open sum, which is the last mixed vector, or NULL */
     const float *query, *mix_norm;
     const float *norm, *bias;
 };
@@ -136,7 +136,7 @@ static void normalize_row(void *arg, size_t row, unsigned worker)
                                   1, m->dim);
 }
 
-/* Block residuals: returns the blocks that are finished when layer `layer` runs. */
+/* Block residuals: returns the number of blocks that are finished before layer `layer` runs. */
 static size_t n_finished(const struct wf_infer *m, uint32_t layer)
 {
     return 1 + layer / m->spec.model.residual_block_layers;
@@ -263,7 +263,8 @@ static void activate_row(void *arg, size_t row, unsigned worker)
         m->ops->gelu_forward(act, up, 1, m->ffn);
 }
 
-/* Returns the destination of a layer's output: the stream, or a block if the layer ends one. */
+/* Returns the destination of a layer's output: the residual stream, or a block if the layer is
+ * the last one of that block. */
 static float *output_of(const struct wf_infer *m, uint32_t layer)
 {
     const struct weft_model *model = &m->spec.model;

@@ -54,8 +54,8 @@ static enum weft_status too_large(const char *what, struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "inference: %s exceed the address space", what);
 }
 
-/* Appends rows * cols elements of `size` bytes, rounded up, at *end.  Returns false on
- * overflow. */
+/* Reserves rows * cols elements of `size` bytes at *end, sets *at to their offset, and advances
+ * *end, rounded up.  Returns false on overflow. */
 static bool take(size_t *end, size_t *at, size_t rows, size_t cols, size_t size)
 {
     size_t bytes;
@@ -67,14 +67,15 @@ static bool take(size_t *end, size_t *at, size_t rows, size_t cols, size_t size)
 
 /* -- weights -------------------------------------------------------------------------------- */
 
-/* GPT-2's files store matrices as (inputs, outputs). */
+/* Returns true if the file stores the matrix as (inputs, outputs), as GPT-2 files do. */
 static bool is_transposed(const struct wf_infer *m, enum wf_role role)
 {
     return !m->llama && (role == WF_ROLE_QKV || role == WF_ROLE_PROJECT || role == WF_ROLE_UP ||
                          role == WF_ROLE_DOWN);
 }
 
-/* Position embeddings are read one row per token, so a shorter type has no benefit. */
+/* Returns the storage type of a parameter.  Position embeddings stay in fp32: a token reads
+ * only one row of them, so a shorter type has no benefit. */
 static enum wf_dtype stored_type(const struct wf_infer *m, const struct wf_param_desc *d)
 {
     return d->n_dims == 2 && d->role != WF_ROLE_POSITION_EMBEDDING ? m->spec.type
@@ -118,7 +119,8 @@ struct store_job {
 
 enum { TILE = 32 };
 
-/* Stores rows task * TILE .. of a weight: converts from the layout and type of the file. */
+/* Stores TILE rows of a weight, starting at row task * TILE, converted from the layout and type
+ * of the file. */
 static void store_rows(void *arg, size_t task, unsigned worker)
 {
     const struct store_job *j = arg;

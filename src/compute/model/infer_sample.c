@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/random.h"
 
-/* Separates these random numbers from others with the same seed. */
+/* The random stream of sampling, which differs from other streams with the same seed. */
 enum { STREAM = 0x73616d70 };
 
 enum weft_status wf_sampling_check(const struct wf_sampling *how, struct weft_error *err)
@@ -28,7 +28,8 @@ static bool ranks_above(struct wf_candidate a, struct wf_candidate b)
     return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-/* A heap with the most likely token on top: only as many tokens are sorted as are needed. */
+/* Restores the heap order below `at`.  The most likely token is on top of the heap.  A heap
+ * sorts only as many tokens as are needed. */
 static void sift(struct wf_candidate *heap, size_t n, size_t at)
 {
     struct wf_candidate moved = heap[at];
@@ -47,7 +48,7 @@ static struct wf_candidate pop(struct wf_candidate *heap, size_t *n)
     struct wf_candidate top = heap[0];
     heap[0] = heap[--*n];
     sift(heap, *n, 0);
-    heap[*n] = top; /* removed ones collect at the end, the first one last */
+    heap[*n] = top; /* removed candidates are stored from the end backwards */
     return top;
 }
 
@@ -59,7 +60,8 @@ static int32_t argmax(const float *logits, size_t n)
     return (int32_t)best;
 }
 
-/* Returns the i-th removed candidate, the most likely one first. */
+/* Returns the i-th removed candidate.  Candidates are removed in order of decreasing
+ * probability. */
 static struct wf_candidate removed(const struct wf_candidate *work, size_t n, size_t i)
 {
     return work[n - 1 - i];
@@ -75,7 +77,7 @@ static double uniform(uint64_t seed, uint64_t position)
     return (double)(wf_random_u64(seed, STREAM, position) >> 11) * 0x1p-53;
 }
 
-/* Draws from all tokens, in the order of their numbers. */
+/* Draws one of all tokens.  Probabilities are accumulated in the order of token numbers. */
 static int32_t draw_from_all(const float *logits, size_t n, const struct wf_sampling *how,
                              double u)
 {
@@ -117,7 +119,8 @@ int32_t wf_sample(const float *logits, size_t n, const struct wf_sampling *how,
     else /* top_p refers to the k tokens, so their sum comes first */
         for (n_removed = 0; n_removed < k; n_removed++)
             total += weight(pop(work, &heap_size).logit, max, how->temperature);
-    /* Keep the fewest tokens with the share, at least one. */
+    /* Keep the smallest number of tokens, at least one, whose total probability reaches
+     * top_p. */
     size_t n_candidates = 0;
     while (n_candidates < k && (n_candidates == 0 || share < how->top_p * total)) {
         if (n_candidates == n_removed) {

@@ -33,7 +33,7 @@ static struct wf_mat none(void)
     return (struct wf_mat){0};
 }
 
-/* Block residuals: returns the blocks that are finished when layer `layer` runs. */
+/* Block residuals: returns the number of blocks that are finished before layer `layer` runs. */
 static size_t n_finished(const struct pass *p, uint32_t layer)
 {
     return 1 + (p->t->layer0 + layer) / p->t->spec.model.residual_block_layers;
@@ -172,7 +172,7 @@ static void attend_backward(void *arg, size_t task, unsigned worker)
     wf_attention_backward(&j->a, task, j->t->per_worker + worker * j->t->per_worker_bytes);
 }
 
-/* Runs the layer up to attention's output. */
+/* Runs the layer from its input to the output of attention. */
 static void attention_core(struct pass *p, uint32_t layer)
 {
     mix_attention(p, layer);
@@ -245,7 +245,7 @@ static struct mlp_job mlp_of(const struct pass *p, uint32_t layer)
     return job;
 }
 
-/* Runs the MLP up to its activation. */
+/* Runs the MLP sublayer from its input to the output of the activation function. */
 static void mlp_hidden(struct pass *p, uint32_t layer)
 {
     mix_mlp(p, layer);
@@ -303,8 +303,8 @@ void wf_layer_recompute(struct pass *p, uint32_t layer)
 
 /* -- backward: inputs ----------------------------------------------------------------------- */
 
-/* Returns the gradient of a sublayer's output as a factor: that of the stream, converted if
- * needed. */
+/* Returns the gradient of a sublayer's output as a factor of products.  This is the gradient of
+ * the stream, converted to bf16 if needed. */
 static struct wf_mat output_gradient(struct pass *p, uint32_t layer, enum stage_field field)
 {
     if (p->t->spec.precision == WF_DTYPE_F32)
@@ -323,7 +323,7 @@ static struct wf_mat stored_gradient(const struct pass *p, uint32_t layer, enum 
     return wf_tstage_field(p, layer, p->t->block_mix ? h : x);
 }
 
-/* The fields and parameters of a sublayer's norm. */
+/* The fields and parameters of the norm before a sublayer, and of the mix before that norm. */
 struct norm_fields {
     enum stage_field x, h, g, mean, rstd, alpha, mix;
     enum wf_role norm, bias, query;
@@ -400,7 +400,8 @@ static enum weft_status mlp_backward(struct pass *p, uint32_t layer, struct weft
     return backward_into_stream(p, layer, &norm, wf_tstage_field(p, layer, FIELD_X2), err);
 }
 
-/* Overwrites queries, keys and values with their gradients.  `narrow` has that of the output. */
+/* Overwrites queries, keys and values with their gradients.  `narrow` contains the gradient of
+ * the output. */
 static struct wf_attention attention_core_backward(struct pass *p, uint32_t layer)
 {
     struct wf_tstage *t = p->t;
@@ -448,8 +449,9 @@ enum weft_status wf_layer_backward_input(struct pass *p, uint32_t layer, struct 
 {
     WEFT_TRY(mlp_backward(p, layer, err));
     WEFT_TRY(attention_backward(p, layer, err));
-    /* The previous stream was a block, now complete.  If another stage produced that block, its
-     * gradient flows only through its sum: p->g is zero. */
+    /* Before this layer, the stream was a block, whose gradient is now complete.  If another
+     * stage produced that block, its gradient flows only through the block's sum, and p->g is
+     * zero. */
     if (wf_layer_opens_block(p, layer) && n_finished(p, layer) > p->t->blocks_in)
         wf_block_load_grad(p, n_finished(p, layer) - 1);
     return WEFT_OK;
@@ -457,7 +459,7 @@ enum weft_status wf_layer_backward_input(struct pass *p, uint32_t layer, struct 
 
 /* -- backward: weights ---------------------------------------------------------------------- */
 
-/* Adds to the gradient of the weight between x and y, given x and dy. */
+/* Adds to the gradients of the weight and bias that map x to y, given x and dy. */
 static enum weft_status add_weight(struct pass *p, struct wf_param *w, struct wf_param *bias,
                                    struct wf_mat x, struct wf_mat dy, struct weft_error *err)
 {

@@ -1,4 +1,4 @@
-/* Finds where a non-finite value of a forward originates. */
+/* Finds the origin of a non-finite value in a forward. */
 #include <stdio.h>
 
 #include "base/error.h"
@@ -59,7 +59,7 @@ static enum weft_status find_nonfinite_input(const struct pass *p, struct weft_e
     return WEFT_OK;
 }
 
-/* Checks the parameters, which are the most frequent cause. */
+/* Checks the parameters, which are the most frequent origin. */
 static enum weft_status find_nonfinite_value(const struct wf_tstage *t, struct weft_error *err)
 {
     for (size_t i = 0; i < t->n_params; i++) {
@@ -77,7 +77,7 @@ static enum weft_status find_nonfinite_in_layer(struct pass *p, uint32_t layer,
                                                 struct weft_error *err)
 {
     const struct wf_tstage *t = p->t;
-    wf_layer_recompute(p, layer); /* fields that were not stored */
+    wf_layer_recompute(p, layer); /* restores the fields that the forward did not store */
     for (size_t i = 0; i < sizeof watched / sizeof *watched; i++) {
         enum stage_field f = watched[i].field;
         if (!t->fields[f].present || (f == FIELD_X1 && wf_layer_opens_block(p, layer)))

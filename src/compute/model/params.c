@@ -10,7 +10,8 @@
 #include "base/random.h"
 #include "base/size.h"
 
-static const float init_std = 0.02F; /* of all matrices, in both families */
+/* Standard deviation of all matrices, in both model families. */
+static const float init_std = 0.02F;
 
 struct list {
     struct wf_param_list *params;
@@ -57,7 +58,7 @@ static void add_mix(struct list *list, enum wf_role query, const char *name)
     char full[64];
     if (list->model->residual_block_layers == 0)
         return;
-    /* With a query of zero all weights of the mix are equal. */
+    /* If the query is zero, all vectors have the same weight in the mix. */
     snprintf(full, sizeof full, "%s.query", name);
     add_layer(list, query, full, list->model->dim, 0, 0.0F);
     snprintf(full, sizeof full, "%s.norm.weight", name);
@@ -170,7 +171,7 @@ void wf_param_list_release(struct wf_param_list *params)
     *params = (struct wf_param_list){0};
 }
 
-/* Returns the random stream of a name: its FNV-1a hash. */
+/* Returns the random stream of a parameter: the FNV-1a hash of its name. */
 static uint64_t stream_of(const char *name)
 {
     uint64_t h = UINT64_C(14695981039346656037);
@@ -179,7 +180,7 @@ static uint64_t stream_of(const char *name)
     return h;
 }
 
-/* Box-Muller transform: two uniform numbers give a normal one. */
+/* Returns a normally distributed number: the Box-Muller transform of two uniform numbers. */
 static float normal(uint64_t seed, uint64_t stream, uint64_t position)
 {
     uint64_t bits = wf_random_u64(seed, stream, position);
@@ -197,7 +198,7 @@ void wf_param_fill(const struct wf_param_desc *d, uint64_t seed, size_t from, si
             d->init_std != 0.0F ? d->init_std * normal(seed, stream, i) : d->init_value;
 }
 
-enum { FILL_ELEMENTS = 1 << 14 }; /* per task */
+enum { FILL_ELEMENTS = 1 << 14 }; /* elements per task */
 
 struct fill_job {
     const struct wf_param_desc *desc;

@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* Llama 3 divides low frequencies, keeps high ones and interpolates in between. */
+/* Returns a frequency after scaling.  Llama 3 divides low frequencies by a factor, keeps high
+ * frequencies, and interpolates between the two ranges. */
 static double scaled_frequency(const struct weft_rope *rope, double frequency)
 {
     switch (rope->kind) {

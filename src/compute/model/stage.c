@@ -64,7 +64,7 @@ void wf_tstage_pack(struct wf_tstage *t)
 
 void wf_tstage_begin_step(struct wf_tstage *t)
 {
-    /* A failed step may have left split slots in use. */
+    /* Release split slots that a failed step has left in use. */
     for (uint32_t i = 0; i < t->spec.slots; i++)
         t->work_index[i] = -1;
     memset(t->work_used, 0, t->spec.split_slots * sizeof *t->work_used);
@@ -156,7 +156,7 @@ static enum weft_status stage_forward(void *self, const struct weft_stage_call *
     return isfinite(*call->loss) ? WEFT_OK : wf_tstage_find_nonfinite(&p, err);
 }
 
-/* Reserves memory for recomputed fields, kept until backward_weight. */
+/* Reserves a split slot for recomputed fields until backward_weight releases it. */
 static enum weft_status take_work(struct pass *p, struct weft_error *err)
 {
     struct wf_tstage *t = p->t;

@@ -18,9 +18,9 @@
  *                        last layer, or by the head if the block has fewer than K layers
  *
  * weft_residual_blocks() computes the stage that finishes each block.  `in` and `out`
- * carry the sum of the open block.  If a block ends at the boundary between two stages, no block
- * is open there: `out` and `din` are zeros, and `in` and `dout` are not read.  A stage that is
- * the whole model uses its own memory for blocks unless the call provides memory.
+ * carry the sum of the open block.  If a block ends at the boundary between two stages, no
+ * block is open there: `out` and `din` are zeros, and `in` and `dout` are not read.  A stage
+ * that is the whole model uses its own memory for blocks unless the call provides memory.
  *
  * The head computes the gradients of its logits and of its weight already in its forward, for
  * some tokens at a time.  Logits are therefore never stored for the backward. */

@@ -1,4 +1,5 @@
-/* The sizes of a stage and the layout of a slot: which part of a slot's memory holds what. */
+/* The sizes of a stage, and the layout of a slot: the offset of each field in the memory of a
+ * slot. */
 #include "base/error.h"
 #include "base/size.h"
 #include "compute/model/stage_priv.h"
@@ -51,7 +52,8 @@ void wf_tstage_set_sizes(struct wf_tstage *t)
     t->has_head = s->item1 == m->layers + 2;
     t->whole = t->has_embedding && t->has_head;
     t->layer0 = s->item0 == 0 ? 0 : s->item0 - 1;
-    uint32_t end = s->item1 - 1 < m->layers ? s->item1 - 1 : m->layers; /* end of its layers */
+    /* End of the stage's layers. */
+    uint32_t end = s->item1 - 1 < m->layers ? s->item1 - 1 : m->layers;
     t->n_layers = end > t->layer0 ? end - t->layer0 : 0;
 
     t->block_mix = m->residual_block_layers != 0;

@@ -11,7 +11,7 @@
 #include "compute/model/rope.h"
 #include "compute/model/stage_priv.h"
 
-/* Returns true if the parameter is a factor of products. */
+/* Returns true if the parameter is a factor of matrix products. */
 static bool is_factor(const struct wf_tstage *t, const struct wf_param_desc *d)
 {
     switch (d->role) {
@@ -55,7 +55,8 @@ static enum weft_status list_params(struct wf_tstage *t, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* Zeroes the memory, so that the first step does not pay for page faults. */
+/* Allocates zeroed memory.  Zeroing causes all page faults here instead of in the first
+ * step. */
 static char *allocate(size_t bytes)
 {
     char *at = wf_pages_alloc(bytes + 2 * ALIGN);
@@ -83,9 +84,10 @@ static size_t packed_bytes(const struct wf_packed *p)
     return wf_size_round_up(wf_packed_bytes(p->k, p->n, p->form), ALIGN);
 }
 
-/* Returns true for a matrix whose gradient is one product over all tokens of the step.  A tied
- * embedding also gets its own rows, by one call at the end; a stage without both uses of it
- * shares the sum with another stage. */
+/* Returns true if the gradient of a matrix is a single product over all tokens of the step.
+ * For a tied embedding, one scatter call at the end of the backward adds the rows of the
+ * embedding itself.  A stage that does not have both the embedding and the head returns false
+ * for it, since two stages then contribute to its gradient. */
 static bool has_one_contribution(const struct wf_tstage *t, const struct wf_param *p)
 {
     if (!t->spec.one_micro || !is_factor(t, &p->desc))
@@ -96,7 +98,8 @@ static bool has_one_contribution(const struct wf_tstage *t, const struct wf_para
     return t->max_tokens <= (head ? HEAD_TOKENS : WF_WGRAD_TOKENS);
 }
 
-/* Sets offsets and packed forms.  Counts all elements and packed bytes. */
+/* Sets the offsets and packed forms of all parameters.  Returns the total number of elements
+ * and the total size of packed forms in bytes. */
 static void lay_out_params(struct wf_tstage *t, size_t *elements, size_t *packed)
 {
     enum wf_pack_form form = wf_pack_form(t->spec.precision);
@@ -165,7 +168,8 @@ static enum weft_status allocate_params(struct wf_tstage *t, struct weft_error *
     return WEFT_OK;
 }
 
-/* Returns the row counts of the products of layers, or of the head. */
+/* Writes the possible row counts of the layers' products, or of the head's products, and
+ * returns how many there are. */
 static size_t row_counts(const struct wf_tstage *t, bool head, size_t out[4])
 {
     size_t n = 0;
@@ -256,7 +260,7 @@ static enum weft_status make_head_gemms(struct wf_tstage *t, struct weft_error *
     return WEFT_OK;
 }
 
-/* Reserves a matrix in scratch; `at` is its offset until memory is allocated. */
+/* Reserves a matrix in scratch memory.  Its `at` is an offset until the memory is allocated. */
 static struct wf_mat scratch_mat(size_t *end, size_t rows, size_t cols, enum wf_dtype type,
                                  bool padded)
 {
@@ -287,7 +291,7 @@ static size_t worker_bytes(const struct wf_tstage *t)
 
 static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error *err)
 {
-    /* Mixes have the most row tiles. */
+    /* MIX_ROWS is the smallest row tile, so mixes have the largest number of tiles. */
     size_t end = 0, n = t->max_tokens, parts = n / MIX_ROWS + 1;
     size_t head_rows = n < HEAD_TOKENS ? n : HEAD_TOKENS;
     enum wf_dtype type = t->spec.precision;

@@ -13,13 +13,13 @@
 
 enum {
     VECTOR_ROWS = 4096, /* elements of a vector per task */
-    /* Rows of a matrix per task: updated values must still be in a second-level cache when they
-     * are packed, with their moments and gradients. */
+    /* Rows of a matrix per task.  The updated values, their moments and gradients must fit into
+     * a second-level cache, since the values are packed immediately afterwards. */
     NARROW_ROWS = 3 * WF_PACK_ROWS,
     WIDE_ROWS = WF_PACK_ROWS,
     WIDE = 1024,
-    PART_ELEMENTS = 16384, /* elements per task of a tensor that is updated in part */
-    NORM_SEGMENTS = 16,    /* segments per task: some microseconds */
+    PART_ELEMENTS = 16384, /* elements per task, for a tensor that is only partly updated */
+    NORM_SEGMENTS = 16,    /* segments per task, so that a task takes some microseconds */
 };
 
 struct wf_optim {
@@ -27,9 +27,10 @@ struct wf_optim {
     struct wf_optim_tensor *at; /* owned */
     struct wf_optim_settings settings;
     struct wf_pool *pool; /* borrowed */
-    float *moments;       /* owned: of all tensors */
+    float *moments;       /* owned; moments of all tensors */
     size_t moment_bytes;
-    /* Tensor i has segments first_segment[i] .. first_segment[i + 1], and tasks likewise. */
+    /* Tensor i has segments [first_segment[i], first_segment[i + 1]) and tasks [first_task[i],
+     * first_task[i + 1]). */
     size_t *first_segment, *first_task; /* owned, n + 1 each */
     double *squares;                    /* owned, one per segment */
 };
@@ -57,7 +58,8 @@ static size_t n_tasks(const struct wf_optim_tensor *t)
                        : div_round_up(t->end - t->begin, PART_ELEMENTS);
 }
 
-/* Returns the tensor that contains an index: the last one whose first index is not above it. */
+/* Returns the tensor that contains segment or task `index`: the last tensor i with first[i] <=
+ * index. */
 static size_t find(const size_t *first, size_t n, size_t index)
 {
     size_t low = 0, high = n;
@@ -120,7 +122,7 @@ static enum weft_status make_moments(struct wf_optim *o, size_t elements,
         return WEFT_FAIL(err, WEFT_NOMEM,
                          "optimizer: out of memory for the moments of %zu parameters",
                          elements);
-    /* In parallel, since zeroing faults the pages in. */
+    /* The pool zeroes the moments in parallel, since this causes all page faults. */
     wf_pool_run(o->pool, div_round_up(2 * elements, (size_t)1 << 20), clear_moments, o);
 
     float *next = o->moments;
@@ -230,7 +232,7 @@ double wf_optim_norm_squared(struct wf_optim *o)
 
 struct update {
     struct wf_optim *o;
-    struct wf_adamw how; /* decay is set for all tensors */
+    struct wf_adamw how; /* how.decay is the weight decay of tensors that have one */
     wf_optim_updated_fn *updated;
     void *arg;
 };

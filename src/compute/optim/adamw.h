@@ -5,7 +5,7 @@
  *     norm = sqrt(wf_optim_norm_squared(o));
  *     wf_optim_update(o, &step, pack_rows, stage);             step.t = 1, 2, 3, ...
  *
- * Both run on the pool.  The division into tasks and the order of partial sums depend on the
+ * The norm and the update run on the pool.  The division into tasks and the order of partial sums depend on the
  * shapes of the tensors alone.  A step allocates nothing. */
 #ifndef COMPUTE_OPTIM_ADAMW_H
 #define COMPUTE_OPTIM_ADAMW_H
@@ -18,16 +18,16 @@
 #include "weft/status.h"
 
 struct wf_optim_tensor {
-    const char *name;  /* borrowed while the optimizer exists, like all pointers here */
+    const char *name;  /* all pointers in this struct are borrowed while the optimizer exists */
     size_t rows, cols; /* vectors: cols is 1 */
     float *value;      /* the trained values */
-    int64_t *exact;    /* the gradient in units of 2^-50 ... */
-    float *fast;       /* ... or in fp32; the other is NULL */
+    int64_t *exact;    /* gradient as exact sums in units of 2^-50; NULL if `fast` is set */
+    float *fast;       /* gradient in fp32; NULL if `exact` is set */
     bool decay;        /* weight decay applies */
-    /* The elements that this optimizer updates: [begin, end), at boundaries of WF_NORM_SEGMENT
-     * elements.  0, 0 means all.  It accesses no others. */
+    /* This optimizer accesses and updates only elements [begin, end).  Both bounds are at
+     * boundaries of WF_NORM_SEGMENT elements.  begin = end = 0 means all elements. */
     size_t begin, end;
-    float *m, *v; /* moments of these elements: allocated and owned by the optimizer */
+    float *m, *v; /* moments of elements [begin, end); owned by the optimizer */
 };
 
 struct wf_optim_settings {
@@ -37,12 +37,12 @@ struct wf_optim_settings {
 struct wf_optim_step {
     uint64_t t; /* number of this update, from 1 */
     double lr;
-    double scale; /* factor of all gradients: clipping */
+    double scale; /* factor applied to all gradients (gradient clipping) */
 };
 
 /* Called when rows [row0, row1) of a tensor that the optimizer updates in full have their new
- * values, which are still in this thread's cache.  row0 is a multiple of 16, and so is row1
- * unless it is the last row.  Called from all threads of the pool, for different rows. */
+ * values, which are still in this thread's cache.  row0 is a multiple of 16.  row1 is, too,
+ * unless it is the number of rows.  Called from all threads of the pool, for different rows. */
 typedef void wf_optim_updated_fn(void *arg, size_t tensor, size_t row0, size_t row1);
 
 struct wf_optim;
@@ -56,13 +56,15 @@ void wf_optim_free(struct wf_optim *o); /* NULL is allowed */
 
 /* Returns the tensors with their moments, for checkpoints; borrowed. */
 const struct wf_optim_tensor *wf_optim_tensors(const struct wf_optim *o, size_t *n);
-size_t wf_optim_bytes(const struct wf_optim *o); /* of the moments */
+size_t wf_optim_bytes(const struct wf_optim *o); /* Returns the size of the moments in bytes. */
 
-/* Returns the sum of squares of all gradients, in double: over segments of WF_NORM_SEGMENT
- * elements from each tensor's start, segments in order, tensors in order. */
+/* Returns the sum of squares of all gradients, computed in double.  Each tensor is divided into
+ * segments of WF_NORM_SEGMENT elements; the sums of the segments are added in order of tensors
+ * and of segments within a tensor. */
 double wf_optim_norm_squared(struct wf_optim *o);
 
-/* Returns the sum of squares of each segment, in that order; borrowed until the next call. */
+/* Returns the sum of squares of each segment, in the order of wf_optim_norm_squared().  The
+ * array is borrowed until the next call. */
 const double *wf_optim_segment_squares(struct wf_optim *o, size_t *n);
 
 /* Runs one step of AdamW on all tensors.  `updated` may be NULL. */

@@ -5,8 +5,8 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* Returns the step at which the decay begins; if it is not below decay_steps, there is no
- * decay. */
+/* Returns the step at which the decay begins.  There is no decay if the result is decay_steps
+ * or more. */
 static uint64_t decay_begin(const struct wf_lr_curve *c)
 {
     if (c->kind != WF_LR_CURVE_WSD || c->warmup >= c->decay_steps)

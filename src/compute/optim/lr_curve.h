@@ -15,14 +15,15 @@
 enum wf_lr_curve_kind {
     WF_LR_CURVE_COSINE,
     WF_LR_CURVE_LINEAR,
-    WF_LR_CURVE_WSD, /* warm-up, stable, decay: linear over the last fifth */
+    /* Warm-up, stable, decay: the last fifth of the steps after warm-up decays linearly. */
+    WF_LR_CURVE_WSD,
     WF_LR_CURVE_CONSTANT,
 };
 
 struct wf_lr_curve {
     enum wf_lr_curve_kind kind;
     double lr, min_lr;
-    uint64_t warmup;      /* steps; 0: none */
+    uint64_t warmup;      /* number of warm-up steps; 0: no warm-up */
     uint64_t decay_steps; /* the first step with min_lr */
 };
 
@@ -35,8 +36,8 @@ struct wf_lr_curve {
  *       wsd      like linear, and lr before begin = decay_steps - (decay_steps - warmup) / 5
  *       constant lr
  *
- * and min_lr from decay_steps on (constant: lr).  A warm-up of at least decay_steps is
- * followed by min_lr. */
+ * From step decay_steps on, the rate is min_lr (constant: lr).  If the warm-up has decay_steps
+ * steps or more, the rate after the warm-up is min_lr. */
 double wf_lr_curve_at(const struct wf_lr_curve *curve, uint64_t step);
 
 /* Returns the factor that reduces a gradient of this norm to `clip`: min(1, clip / (norm +

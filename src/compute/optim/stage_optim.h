@@ -5,8 +5,8 @@
 #include "compute/model/stage.h"
 #include "compute/optim/adamw.h"
 
-/* Returns a parameter as a tensor of the optimizer, with all of its elements.  Borrowed from the
- * stage. */
+/* Returns a tensor for wf_optim_new() that covers all elements of a parameter.  Its pointers
+ * are borrowed from the stage. */
 struct wf_optim_tensor wf_optim_tensor_of(const struct wf_param *p);
 
 /* Creates an optimizer for all parameters of a stage, in their order.  The caller frees *out

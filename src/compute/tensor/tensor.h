@@ -8,7 +8,7 @@
 enum wf_dtype {
     WF_DTYPE_F32,
     WF_DTYPE_BF16, /* the upper half of an fp32: 8 bits of exponent, 7 of fraction */
-    WF_DTYPE_F16,  /* files only: no kernel supports it */
+    WF_DTYPE_F16,  /* used in files only; no kernel supports fp16 */
 };
 
 typedef uint16_t wf_bf16;
@@ -19,9 +19,10 @@ static inline size_t wf_dtype_size(enum wf_dtype type)
 }
 
 /* A matrix stored by rows: element (r, c) is at[r * ld + c].  The numbers of rows and columns
- * are separate, since most calls have several matrices of one shape. */
+ * are not stored: most functions take several matrices of the same shape and get these numbers
+ * as separate arguments. */
 struct wf_mat {
-    void *at; /* borrowed; NULL if absent, where allowed */
+    void *at; /* borrowed; NULL if the matrix is absent, where a function allows this */
     size_t ld;
     enum wf_dtype type;
 };
@@ -43,9 +44,10 @@ static inline struct wf_mat wf_mat_at(struct wf_mat m, size_t row, size_t col)
     return m;
 }
 
-/* Returns the row length for storing rows of `cols` elements.  Rows at a distance of a multiple
- * of 2 KiB share a few sets of a first-level cache, and a product that reads several rows at
- * once would load each line repeatedly.  Such rows get one additional cache line. */
+/* Returns the row length (ld), in elements, for storing rows of `cols` elements.  Rows at a
+ * distance of a multiple of 2 KiB share a few sets of a first-level cache, and a product that
+ * reads several rows at once would load each line repeatedly.  Such rows get one additional
+ * cache line. */
 static inline size_t wf_row_length(size_t cols, enum wf_dtype type)
 {
     size_t bytes = cols * wf_dtype_size(type);
