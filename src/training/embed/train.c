@@ -10,7 +10,8 @@
 #include "training/session/stop.h"
 #include "training/trainer/trainer.h"
 
-/* -- whole runs ----------------------------------------------------------------------------- */
+/* -- whole runs
+ * ----------------------------------------------------------------------------- */
 
 struct listener {
     weft_train_fn on_step;
@@ -48,7 +49,8 @@ enum weft_status weft_train(struct weft_settings *s, weft_train_fn on_step, void
     return wf_session_run(&session, err);
 }
 
-/* -- step by step --------------------------------------------------------------------------- */
+/* -- step by step
+ * --------------------------------------------------------------------------- */
 
 struct weft_trainer {
     struct wf_trainer *t; /* owned */

@@ -13,7 +13,8 @@
 #include "training/data/shard.h"
 #include "training/inspect/inspect.h"
 
-/* -- token shards --------------------------------------------------------------------------- */
+/* -- token shards
+ * --------------------------------------------------------------------------- */
 
 enum {
     MAX_SCANNED = 32 << 20, /* maximum number of tokens that are scanned for the largest one */
@@ -63,7 +64,8 @@ enum weft_status wf_shards_inspect(const char *path, struct wf_shards_info *out,
     return st;
 }
 
-/* -- texts ---------------------------------------------------------------------------------- */
+/* -- texts
+ * ---------------------------------------------------------------------------------- */
 
 enum { MAX_TEXT = 1 << 30 };
 
@@ -112,7 +114,8 @@ enum weft_status wf_settings_inspect(const char *path, struct wf_train_settings 
     return wf_as_data(st, err);
 }
 
-/* -- metrics -------------------------------------------------------------------------------- */
+/* -- metrics
+ * -------------------------------------------------------------------------------- */
 
 enum { MAX_LINE = 4096 };
 

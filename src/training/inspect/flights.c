@@ -20,7 +20,8 @@
 
 enum { MAX_RANKS = 1 << 20 };
 
-/* -- reading -------------------------------------------------------------------------------- */
+/* -- reading
+ * -------------------------------------------------------------------------------- */
 
 enum weft_status wf_flights_read_one(const char *path, struct weft_flight *out,
                                      struct weft_error *err)
@@ -101,7 +102,8 @@ static void remove_old(struct wf_flights *f)
     f->n = kept;
 }
 
-/* -- the lost rank -------------------------------------------------------------------------- */
+/* -- the lost rank
+ * -------------------------------------------------------------------------- */
 
 /* Returns true if the process has ended but its parent has not waited for it: /proc/PID/stat
  * then contains "4711 (weft) Z ...".  Without /proc, such a process counts as existing. */

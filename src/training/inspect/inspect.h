@@ -15,7 +15,8 @@
 #include "weft/schedule.h"
 #include "weft/trace.h"
 
-/* -- kinds ----------------------------------------------------------------------------------- */
+/* -- kinds
+ * ----------------------------------------------------------------------------------- */
 
 enum wf_artifact {
     WF_ARTIFACT_MODEL, /* a Hugging Face directory */
@@ -41,7 +42,8 @@ enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,
  * WEFT_DATA. */
 enum weft_status wf_as_data(enum weft_status st, struct weft_error *err);
 
-/* -- single files ----------------------------------------------------------------------------- */
+/* -- single files
+ * ----------------------------------------------------------------------------- */
 
 struct wf_shards_info {
     uint64_t n_tokens;
@@ -74,7 +76,8 @@ struct wf_metrics_info {
 enum weft_status wf_metrics_inspect(const char *path, struct wf_metrics_info *out,
                                     struct weft_error *err);
 
-/* -- models and checkpoints -------------------------------------------------------------------- */
+/* -- models and checkpoints
+ * -------------------------------------------------------------------- */
 
 /* A Hugging Face directory that contains exactly the tensors of its model. */
 struct wf_model_info {
@@ -103,7 +106,8 @@ enum weft_status wf_checkpoint_inspect(struct wf_checkpoint_info *out, const cha
                                        struct weft_error *err);
 void wf_checkpoint_info_release(struct wf_checkpoint_info *c);
 
-/* -- runs ------------------------------------------------------------------------------------- */
+/* -- runs
+ * ------------------------------------------------------------------------------------- */
 
 struct wf_run_info {
     bool has_settings, has_metrics, has_model;

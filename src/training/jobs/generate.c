@@ -1,4 +1,5 @@
-/* The generation loop: opens the tokenizer, feeds the prompt, samples until a limit is reached. */
+/* The generation loop: opens the tokenizer, feeds the prompt, samples until a limit is
+ * reached. */
 #include "training/jobs/generate.h"
 
 #include <stdlib.h>

@@ -33,7 +33,8 @@ struct wf_generate_options {
     struct wf_sampling sampling;
     enum wf_dtype type; /* element type of the weights in memory */
     uint32_t threads;   /* number of threads; 0: one per core */
-    /* Called with each new token except `end`; NULL: not called.  An error stops the generation. */
+    /* Called with each new token except `end`; NULL: not called.  An error stops the
+     * generation. */
     enum weft_status (*on_token)(void *ctx, int32_t token, struct weft_error *err);
     void *ctx;
 };

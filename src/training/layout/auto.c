@@ -33,7 +33,8 @@ void wf_auto_candidates_release(struct wf_auto_candidates *list)
     *list = (struct wf_auto_candidates){0};
 }
 
-/* -- time of one layout ---------------------------------------------------------------------- */
+/* -- time of one layout
+ * ---------------------------------------------------------------------- */
 
 static void add_times(struct wf_auto_times *sum, const struct wf_auto_times *t, double n)
 {
@@ -146,7 +147,8 @@ static double time_update(const struct layout_enumeration *x, const struct wf_to
     return max * oversubscription(x->machine, c);
 }
 
-/* -- memory of one layout -------------------------------------------------------------------- */
+/* -- memory of one layout
+ * -------------------------------------------------------------------- */
 
 /* Counts the bytes of memory that the layout needs.  Neighbouring ranks are on the same
  * host. */
@@ -169,7 +171,8 @@ static enum weft_status count_bytes(const struct layout_enumeration *x,
     return WEFT_OK;
 }
 
-/* -- one candidate -------------------------------------------------------------------------- */
+/* -- one candidate
+ * -------------------------------------------------------------------------- */
 
 static enum weft_status keep(struct layout_enumeration *x, const struct wf_auto_candidate *c,
                              struct weft_error *err)
@@ -219,7 +222,8 @@ static enum weft_status build_topology(const struct layout_enumeration *x,
     return wf_topology_init(out, &s, x->model, err);
 }
 
-/* -- raising the number of micros ------------------------------------------------------------ */
+/* -- raising the number of micros
+ * ------------------------------------------------------------ */
 
 /* Returns true if the layout can run with this number of micros per replica, whatever the batch
  * size. */
@@ -309,7 +313,8 @@ static enum weft_status try_one(struct layout_enumeration *x, struct wf_auto_can
     return WEFT_OK;
 }
 
-/* -- all candidates -------------------------------------------------------------------------- */
+/* -- all candidates
+ * -------------------------------------------------------------------------- */
 
 static enum weft_status try_chunks(struct layout_enumeration *x, struct wf_auto_candidate c,
                                    const struct wf_auto_profile *profile,
@@ -432,7 +437,8 @@ static enum weft_status try_all(struct layout_enumeration *x, struct weft_error 
     return WEFT_OK;
 }
 
-/* -- choosing the best ----------------------------------------------------------------------- */
+/* -- choosing the best
+ * ----------------------------------------------------------------------- */
 
 static int by_time(const void *a, const void *b)
 {
@@ -468,7 +474,8 @@ static void move_best_first(struct wf_auto_candidates *list)
     list->at[0] = choice;
 }
 
-/* -- schedules made by search ---------------------------------------------------------------- */
+/* -- schedules made by search
+ * ---------------------------------------------------------------- */
 
 static const struct wf_auto_profile *find_profile(const struct layout_enumeration *x,
                                                   uint32_t threads)

@@ -99,14 +99,16 @@ enum weft_status wf_auto_choose(const struct wf_train_settings *s,
                                 struct wf_auto_candidates *out, struct weft_error *err);
 void wf_auto_candidates_release(struct wf_auto_candidates *list); /* a zeroed list is allowed */
 
-/* -- measuring ------------------------------------------------------------------------------ */
+/* -- measuring
+ * ------------------------------------------------------------------------------ */
 
-/* A small version of the model (one layer, part of the vocabulary, few tokens) and the factors that
- * scale its times. */
+/* A small version of the model (one layer, part of the vocabulary, few tokens) and the factors
+ * that scale its times. */
 struct wf_auto_probe {
     struct weft_model model;
     uint32_t rows, seq;
-    /* for embedding, layer and head: operations of the model divided by operations of the probe */
+    /* for embedding, layer and head: operations of the model divided by operations of the
+     * probe */
     struct weft_item scale[3];
     size_t bytes; /* approximate bytes of memory for one measurement */
     enum wf_dtype precision;

@@ -30,7 +30,8 @@ enum {
 #define LAYER_FLOPS 4e9
 #define ITEM_NS 150000000
 
-/* -- the small model ------------------------------------------------------------------------- */
+/* -- the small model
+ * ------------------------------------------------------------------------- */
 
 static uint32_t clamp(double x, uint32_t min, uint32_t max)
 {
@@ -97,7 +98,8 @@ enum weft_status wf_auto_probe_init(struct wf_auto_probe *p, const struct wf_tra
     return st;
 }
 
-/* -- passes --------------------------------------------------------------------------------- */
+/* -- passes
+ * --------------------------------------------------------------------------------- */
 
 /* A stage with one item, and the buffers for its calls. */
 struct layout_bench {
@@ -232,7 +234,8 @@ static struct wf_auto_times scaled(const struct wf_auto_times *t, const struct w
                                   parts > 0 ? t->b / parts * whole : t->b};
 }
 
-/* -- updates and sums ----------------------------------------------------------------------- */
+/* -- updates and sums
+ * ----------------------------------------------------------------------- */
 
 static void pack_rows(void *arg, size_t tensor, size_t row0, size_t row1)
 {
@@ -296,7 +299,8 @@ static enum weft_status time_sum(struct wf_pool *pool, struct wf_auto_profile *o
     return st;
 }
 
-/* -- one rank ------------------------------------------------------------------------------- */
+/* -- one rank
+ * ------------------------------------------------------------------------------- */
 
 static enum weft_status sync_ranks(struct weft_comm *comm, struct weft_error *err)
 {
@@ -342,7 +346,8 @@ enum weft_status wf_auto_measure(struct weft_comm *comm, const struct wf_auto_pr
     return st;
 }
 
-/* -- messages between ranks ------------------------------------------------------------------ */
+/* -- messages between ranks
+ * ------------------------------------------------------------------ */
 
 static enum weft_status ping(struct weft_comm *comm, char *data, char *buffer, size_t bytes,
                              struct weft_error *err)
@@ -403,7 +408,8 @@ enum weft_status wf_auto_measure_hops(struct weft_comm *comm, double *hop, doubl
     return weft_comm_barrier(comm, err);
 }
 
-/* -- threads -------------------------------------------------------------------------------- */
+/* -- threads
+ * -------------------------------------------------------------------------------- */
 
 size_t wf_auto_thread_counts(uint32_t cores, uint32_t ranks, uint32_t given,
                              uint32_t out[WF_AUTO_MAX_PROFILES])

@@ -23,7 +23,8 @@ static bool took_long(const struct wf_layout_measurement *m)
     return wf_clock_ns() - m->begin_ns > ENOUGH_NS;
 }
 
-/* -- figures -------------------------------------------------------------------------------- */
+/* -- figures
+ * -------------------------------------------------------------------------------- */
 
 enum { N_PASSES = 12, N_FIGURES = 15 };
 
@@ -79,7 +80,8 @@ void wf_layout_scale_passes(struct wf_auto_profile *profile, double factor)
         *all[k] *= factor;
 }
 
-/* -- ranks as threads of this process ------------------------------------------------------- */
+/* -- ranks as threads of this process
+ * ------------------------------------------------------- */
 
 struct measure_job {
     const struct wf_auto_probe *probe;
@@ -136,7 +138,8 @@ static enum weft_status measure_process(struct wf_layout_measurement *m,
     return WEFT_OK;
 }
 
-/* -- ranks as MPI processes ----------------------------------------------------------------- */
+/* -- ranks as MPI processes
+ * ----------------------------------------------------------------- */
 
 struct rank_figures {
     uint64_t host, bytes;
@@ -192,7 +195,7 @@ static enum weft_status measure_ranks(struct wf_layout_measurement *m, struct we
         size_t k = i % n_profiles;
         struct wf_auto_profile now;
         bool stop = i >= n_profiles && took_long(m);
-        /* the clock of rank 0 decides */
+        /* The clock of rank 0 decides. */
         WEFT_TRY(weft_comm_broadcast(comm, &stop, sizeof stop, err));
         if (stop)
             break;
@@ -203,7 +206,8 @@ static enum weft_status measure_ranks(struct wf_layout_measurement *m, struct we
     return gather_figures(comm, m, &own, err);
 }
 
-/* -- threads that all ranks measure --------------------------------------------------------- */
+/* -- threads that all ranks measure
+ * --------------------------------------------------------- */
 
 struct rank_threads {
     /* given: number of threads per rank from the settings; 0: free choice */

@@ -16,7 +16,8 @@ static enum weft_status no_memory(struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the topology");
 }
 
-/* -- schedules ------------------------------------------------------------------------------ */
+/* -- schedules
+ * ------------------------------------------------------------------------------ */
 
 struct wf_range wf_topology_micros(const struct wf_topology *l, uint32_t replica)
 {
@@ -106,7 +107,8 @@ static enum weft_status make_schedules(struct wf_topology *l, const struct wf_tr
     return check_schedule(l, s, l->schedules[1], min, err);
 }
 
-/* -- stages --------------------------------------------------------------------------------- */
+/* -- stages
+ * --------------------------------------------------------------------------------- */
 
 static enum weft_status check_stages(const struct wf_topology *l, struct weft_error *err)
 {
@@ -162,7 +164,8 @@ bool wf_topology_runs_stage(const struct wf_topology *l, uint32_t rank, uint32_t
                                rank % l->pp, stage);
 }
 
-/* -- traffic -------------------------------------------------------------------------------- */
+/* -- traffic
+ * -------------------------------------------------------------------------------- */
 
 static enum weft_status make_traffic(struct wf_topology *l, const struct wf_train_settings *s,
                                      struct weft_error *err)
@@ -180,7 +183,8 @@ static enum weft_status make_traffic(struct wf_topology *l, const struct wf_trai
     return st;
 }
 
-/* -- groups --------------------------------------------------------------------------------- */
+/* -- groups
+ * --------------------------------------------------------------------------------- */
 
 static size_t find_param(const struct wf_topology *l, const char *name)
 {
@@ -328,7 +332,8 @@ struct wf_range wf_topology_shard(const struct wf_topology_group *g, uint32_t me
     return (struct wf_range){begin - t->at, end - t->at};
 }
 
-/* -- the topology ---------------------------------------------------------------------------- */
+/* -- the topology
+ * ---------------------------------------------------------------------------- */
 
 static enum weft_status check_sizes(const struct wf_topology *l, struct weft_error *err)
 {

@@ -1,4 +1,4 @@
-/* Writes what a run produced: checkpoints, samples, settings. */
+/* Writes the checkpoints, samples and settings of a run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static void put_sample(struct wf_page *p, const struct wf_run_sample *s)
     char *cut = strndup(s->text, MAX_SAMPLE);
     fprintf(p->out, "<h3>step %.0f</h3><pre>", s->step);
     if (cut != NULL) {
-        /* Do not cut through a character. */
+        /* Do not cut within a UTF-8 character. */
         size_t n = strlen(cut);
         while (s->text[n] != '\0' && n > 0 && ((unsigned char)s->text[n] & 0xc0) == 0x80)
             cut[--n] = '\0';
@@ -59,7 +59,8 @@ void wf_page_samples(struct wf_page *p, const struct wf_run *run)
     wf_page_section_end(p);
 }
 
-/* Writes a value.  Only the last part of a path is shown, since a page may be published. */
+/* Writes the value of a setting.  Only the last part of a path is shown, since the page may be
+ * published. */
 static void put_value(FILE *out, const char *value)
 {
     while (*value != '\0') {

@@ -1,4 +1,4 @@
-/* Draws curves over steps as SVG, and writes their numbers for the script. */
+/* Draws curves over steps as SVG, and writes the numbers of the curves for the script. */
 #include "training/report/chart.h"
 
 #include <math.h>
@@ -16,7 +16,8 @@ struct frame {
     double left, top, width, height;
 };
 
-/* -- thinning ------------------------------------------------------------------------------- */
+/* -- thinning
+ * ------------------------------------------------------------------------------- */
 
 /* Selects up to four of the points begin .. end - 1, which share a pixel. */
 static size_t decimate_bucket(const struct wf_chart_line *line, size_t begin, size_t end,
@@ -52,9 +53,11 @@ size_t wf_chart_decimate(const struct wf_chart_line *line, double x0, double x1,
     return n;
 }
 
-/* -- the shown range ------------------------------------------------------------------------ */
+/* -- the shown range
+ * ------------------------------------------------------------------------ */
 
-/* A loss falls so far at the start that the rest would look flat. */
+/* Returns true if point i may lie above the shown range.  A loss falls so far at the start that
+ * the rest of its curve would look flat otherwise. */
 static bool is_cropped(const struct wf_chart *c, const struct wf_chart_line *line, size_t i)
 {
     return c->crop && line->n >= MANY && i < line->n / 100;
@@ -101,7 +104,8 @@ static double to_y(const struct frame *f, double y)
     return f->top + (f->y1 - y) / (f->y1 - f->y0) * f->height;
 }
 
-/* -- SVG ------------------------------------------------------------------------------------ */
+/* -- SVG
+ * ------------------------------------------------------------------------------------ */
 
 static void put_axes(FILE *out, const struct wf_chart *c, const struct frame *f)
 {
@@ -143,7 +147,7 @@ static void put_line(FILE *out, const struct wf_chart_line *line, const struct f
 {
     static const char *const styles[] = {"plain", "faint", "dashed", "dots"};
     bool down = false;
-    size_t run = 0; /* points since the last gap: a single one is a dot */
+    size_t run = 0; /* number of points since the last gap; a single point is drawn as a dot */
     fprintf(out, "<path class=\"line %s c%u\" d=\"", styles[line->style],
             line->colour % WF_CHART_COLOURS);
     for (size_t k = 0; k <= n; k++) {
@@ -164,7 +168,8 @@ static void put_line(FILE *out, const struct wf_chart_line *line, const struct f
     fputs("\"/>\n", out);
 }
 
-/* Returns true for dots of a run whose line is in the legend already. */
+/* Returns true if line k consists of dots and belongs to a run whose line is already in the
+ * legend. */
 static bool is_same_run(const struct wf_chart *c, size_t k)
 {
     bool same = false;
@@ -188,7 +193,8 @@ static void put_legend(FILE *out, const struct wf_chart *c)
     fputs("</ul>", out);
 }
 
-/* -- numbers for the script ------------------------------------------------------------------- */
+/* -- numbers for the script
+ * ------------------------------------------------------------------- */
 
 static void put_value(FILE *out, double value)
 {
@@ -231,7 +237,7 @@ bool wf_chart_put(FILE *page, FILE *data, const struct wf_chart *c)
 {
     struct frame f = choose_frame(c);
     bool ok = true;
-    /* With many lines fewer points are kept of each, which limits the size of the page. */
+    /* With many lines, fewer points of each line are kept, to limit the size of the page. */
     double pixels = f.width * (c->n_lines > 3 ? 3.0 / (double)c->n_lines : 1);
     begin_figure(page, c);
     put_axes(page, c, &f);

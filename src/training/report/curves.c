@@ -9,7 +9,7 @@
 enum { WIDE = 1080, HALF = 530, HIGH = 300, LOW = 190, SMOOTH_FROM = 200 };
 
 struct curve_lines {
-    struct wf_chart_line *at; /* owned, with the numbers they point to */
+    struct wf_chart_line *at; /* owned; the numbers that the lines point to are owned, too */
     size_t n;
 };
 
@@ -22,8 +22,9 @@ static void lines_release(struct curve_lines *l)
     free(l->at);
 }
 
-/* Replaces each value by the mean of its neighbours: up to a two-hundredth of the run on either side,
- * fewer near the ends, always the same number on both.  Returns false if memory runs out. */
+/* Replaces each value by the mean of the values around it: up to 0.5 % of the run on either
+ * side.  Near the ends fewer values are used, always the same number on both sides.  Returns
+ * false if memory runs out. */
 static bool smooth(double *y, size_t n)
 {
     size_t reach = n / 200 > 8 ? n / 200 : 8;
@@ -45,7 +46,8 @@ static bool smooth(double *y, size_t n)
     return ok;
 }
 
-/* Returns true if all runs are long enough to be smoothed: all of a page are drawn alike. */
+/* Returns true if all runs are long enough to be smoothed, since all runs of a page are drawn
+ * alike. */
 static bool are_long(const struct wf_page *p)
 {
     for (size_t r = 0; r < p->n; r++)
@@ -56,13 +58,13 @@ static bool are_long(const struct wf_page *p)
 
 struct curve {
     size_t column;
-    const char *name; /* NULL: the run's */
+    const char *name; /* name of the line; NULL: the name of the run */
     unsigned colour;
     enum wf_line_style style;
     bool smooth;
 };
 
-/* Adds a column of a run, unless it is empty. */
+/* Adds a column of a run as a line, unless the column is empty. */
 static void add_line(struct wf_page *p, struct curve_lines *l, const struct wf_run *run,
                      const struct curve *c)
 {
@@ -112,8 +114,8 @@ static void put_chart(struct wf_page *p, struct wf_chart *c, const struct curve_
     p->failed = !wf_chart_put(p->out, p->charts, c) || p->failed;
 }
 
-/* Writes one column of all runs.  For a single run, `planned` (0: none) is a second column.  A long run
- * is drawn faintly behind its smoothed curve. */
+/* Writes a chart of one column of all runs.  For a single run, `planned` is a second column to
+ * draw (0: none).  A long run is drawn faintly behind its smoothed curve. */
 static void put_columns(struct wf_page *p, struct wf_chart *c, size_t column, const char *name,
                         size_t planned)
 {
@@ -189,7 +191,7 @@ static void put_loss(struct wf_page *p)
 
 /* A small chart of one column. */
 struct panel {
-    const char *id, *title, *name; /* name: of the curve */
+    const char *id, *title, *name; /* name: name of the curve */
     enum wf_unit unit;
     size_t column, planned;
 };

@@ -1,4 +1,4 @@
-/* Writes what the ranks did in one step, their memory and their traffic. */
+/* Writes the activities of the ranks in one step, their memory and their traffic. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 
 enum { WIDTH = 1080, MAX_BARS = 64, MAX_EVENTS = 30000 };
 
-/* -- bars of parts -------------------------------------------------------------------------- */
+/* -- bars of parts
+ * -------------------------------------------------------------------------- */
 
 enum { MAX_PARTS = 24 };
 
@@ -19,7 +20,7 @@ struct bars {
     const char *names[MAX_PARTS]; /* borrowed */
     char styles[MAX_PARTS][24];   /* SVG attributes */
     size_t n_parts;
-    double max; /* of the bars' lengths */
+    double max; /* maximum length of the bars */
     double y;
 };
 
@@ -36,7 +37,7 @@ static void add_kind(struct bars *b, const char *name, unsigned kind)
     add_part(b, name, style);
 }
 
-/* Writes a legend of the parts that occur, and starts the picture of n bars. */
+/* Writes a legend of the parts that occur in any bar, and starts the picture of n bars. */
 static void begin_bars(FILE *out, struct bars *b, const double *parts, size_t n)
 {
     fputs("<figure class=\"bars\"><figcaption><ul class=\"legend\">", out);
@@ -66,7 +67,7 @@ static double bar_x(const struct bars *b, double value)
     return LEFT + (b->max > 0 ? value / b->max : 0) * (WIDTH - LEFT - RIGHT);
 }
 
-/* Writes one bar; `mark` is the planned length, NAN: none. */
+/* Writes one bar.  `mark` is the planned length; NAN: no mark. */
 static void put_bar(FILE *out, struct bars *b, const char *name, const double *parts,
                     double mark)
 {
@@ -98,7 +99,8 @@ static void end_bars(FILE *out)
     fputs("</svg></figure>\n", out);
 }
 
-/* Writes a table with the same figures, one row per rank, without parts that do not occur. */
+/* Writes a table with the figures of the bars: one row per rank, without parts that do not
+ * occur. */
 static void put_bars_table(struct wf_page *p, const struct bars *b, const double *parts,
                            size_t n, const char *first)
 {
@@ -125,7 +127,8 @@ static void put_bars_table(struct wf_page *p, const struct bars *b, const double
     fputs("</tbody></table></div>\n", out);
 }
 
-/* -- time by activity ------------------------------------------------------------------------ */
+/* -- time by activity
+ * ------------------------------------------------------------------------ */
 
 static void put_no_traces(struct wf_page *p)
 {
@@ -134,7 +137,7 @@ static void put_no_traces(struct wf_page *p)
           p->out);
 }
 
-/* Returns milliseconds per unit of the trace's time; abstract time counts as milliseconds. */
+/* Returns the milliseconds per time unit of the trace; an abstract time unit counts as 1 ms. */
 static double to_ms(const struct weft_trace *t)
 {
     return t->unit_seconds > 0 ? t->unit_seconds * 1e3 : 1;
@@ -218,7 +221,8 @@ void wf_page_time(struct wf_page *p, const struct wf_run *run)
     wf_page_section_end(p);
 }
 
-/* -- the timeline ---------------------------------------------------------------------------- */
+/* -- the timeline
+ * ---------------------------------------------------------------------------- */
 
 static void put_action(FILE *out, struct weft_action a, bool stages)
 {
@@ -227,7 +231,8 @@ static void put_action(FILE *out, struct weft_action a, bool stages)
     fprintf(out, "%s%u", weft_act_name(a.kind), (unsigned)a.micro);
 }
 
-/* Writes a row of the picture for the script: its box, its end and its events (start, length, name). */
+/* Writes one row of the picture for the script: the box and the end of the row, and the start,
+ * length and name of its events. */
 static void put_row(FILE *out, const struct weft_trace *t, uint32_t rank,
                     const struct wf_area *area, bool events)
 {
@@ -262,7 +267,7 @@ static void put_rows(struct wf_page *p, const char *id, const struct wf_picture 
             p->n_timelines++ > 0 ? ",\n" : "", id, picture->width, picture->height);
     for (size_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < traces[i].n_ranks; r++) {
-            /* The ranks' rows are the picture's first idle areas, in order. */
+            /* The first idle areas of the picture are the rows of the ranks, in order. */
             while (area < picture->n_areas && picture->areas[area].ink != WF_INK_IDLE)
                 area++;
             if (area == picture->n_areas)
@@ -278,7 +283,7 @@ void wf_page_timeline(struct wf_page *p, const struct wf_run *run)
 {
     if (!run->has_traces)
         return;
-    /* Borrowed copies, in the order in which they are drawn. */
+    /* Shallow copies of the traces, in the order in which they are drawn. */
     const struct weft_trace traces[] = {run->planned.trace, run->measured.trace};
     const struct weft_draw_options options = {.width = WIDTH};
     struct wf_picture picture;
@@ -302,7 +307,8 @@ void wf_page_timeline(struct wf_page *p, const struct wf_run *run)
     wf_page_section_end(p);
 }
 
-/* -- the bubble ------------------------------------------------------------------------------ */
+/* -- the bubble
+ * ------------------------------------------------------------------------------ */
 
 static void mean_idle(const struct wf_run_trace *t, double out[N_IDLE])
 {
@@ -364,7 +370,8 @@ void wf_page_bubble(struct wf_page *p, const struct wf_run *run)
     wf_page_section_end(p);
 }
 
-/* -- memory ---------------------------------------------------------------------------------- */
+/* -- memory
+ * ---------------------------------------------------------------------------------- */
 
 void wf_page_memory(struct wf_page *p, const struct wf_run *run)
 {
@@ -419,7 +426,8 @@ void wf_page_memory(struct wf_page *p, const struct wf_run *run)
     wf_page_section_end(p);
 }
 
-/* -- messages -------------------------------------------------------------------------------- */
+/* -- messages
+ * -------------------------------------------------------------------------------- */
 
 static void put_link(struct wf_page *p, const struct wf_planfile_link *l, bool cache)
 {

@@ -10,7 +10,7 @@
 #include "training/report/page_priv.h"
 #include "training/report/report.h"
 
-enum { RECENT = 50 }; /* steps over which current figures are averaged */
+enum { RECENT = 50 }; /* number of last steps over which current figures are averaged */
 
 void wf_page_section(struct wf_page *p, const char *title)
 {
@@ -28,7 +28,8 @@ void wf_page_cell(struct wf_page *p, enum wf_unit unit, double value)
     fprintf(p->out, "<td>%s</td>", isfinite(value) ? wf_unit_format(words, unit, value) : "");
 }
 
-/* -- figures at the top----------------------------------------------------------------------- */
+/* -- figures at the
+ * top----------------------------------------------------------------------- */
 
 static const char *state_words(enum wf_run_state state)
 {
@@ -99,7 +100,7 @@ static void put_tiles(struct wf_page *p, const struct wf_run *run)
     fputs("</dl>\n", p->out);
 }
 
-/* Writes the state, "step 40 of 40", the model and the layout. */
+/* Writes the state of the run, the steps ("step 40 of 40"), the model and the layout. */
 static void put_summary(struct wf_page *p, const struct wf_run *run)
 {
     FILE *out = p->out;
@@ -144,7 +145,7 @@ static void put_summary(struct wf_page *p, const struct wf_run *run)
     fputs("</p>\n", out);
 }
 
-/* Writes one row per run. */
+/* Writes a table with one row per run. */
 static void put_runs_table(struct wf_page *p)
 {
     fputs("<div class=\"wide\"><table><thead><tr><th>run</th><th>state</th><th>step</th>"
@@ -168,7 +169,8 @@ static void put_runs_table(struct wf_page *p)
     fputs("</tbody></table></div>\n", p->out);
 }
 
-/* -- the page -------------------------------------------------------------------------------- */
+/* -- the page
+ * -------------------------------------------------------------------------------- */
 
 void wf_page_policy(FILE *out, bool live, bool header)
 {
@@ -278,7 +280,8 @@ enum weft_status wf_page_write(FILE *out, struct wf_run *runs, size_t n, bool li
     return p.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the page") : WEFT_OK;
 }
 
-/* -- updates --------------------------------------------------------------------------------- */
+/* -- updates
+ * --------------------------------------------------------------------------------- */
 
 void wf_page_write_data(FILE *out, const struct wf_run *runs, size_t n)
 {
@@ -315,7 +318,8 @@ void wf_page_write_data(FILE *out, const struct wf_run *runs, size_t n)
     fputc('\n', out);
 }
 
-/* -- a file ---------------------------------------------------------------------------------- */
+/* -- a file
+ * ---------------------------------------------------------------------------------- */
 
 enum weft_status wf_report_write(FILE *out, const char *const *dirs, size_t n,
                                  struct weft_error *err)

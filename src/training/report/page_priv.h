@@ -14,48 +14,51 @@ extern const unsigned char wf_report_script[], wf_report_style[];
 extern const size_t wf_report_script_len, wf_report_style_len;
 
 struct wf_page {
-    FILE *out;    /* borrowed */
-    FILE *charts; /* borrowed: the charts' numbers for the script, as JSON without brackets */
-    FILE *timelines; /* borrowed: the same for timelines */
+    FILE *out; /* borrowed */
+    /* borrowed: the numbers of the charts for the script, as JSON without brackets */
+    FILE *charts;
+    FILE *timelines; /* borrowed: the timelines for the script, as JSON without brackets */
     size_t n_charts, n_timelines;
     struct wf_run *runs; /* borrowed */
     size_t n;
     time_t now;
-    bool failed; /* no memory */
+    bool failed; /* memory has run out */
 };
 
 /* Write the start and the end of a section. */
 void wf_page_section(struct wf_page *p, const char *title);
 void wf_page_section_end(struct wf_page *p);
 
-/* Writes a table cell with a figure; an empty one if it is not finite. */
+/* Writes a table cell with a figure, or an empty cell if the figure is not finite. */
 void wf_page_cell(struct wf_page *p, enum wf_unit unit, double value);
 
 /* Writes the curves of all runs: curves.c. */
 void wf_page_curves(struct wf_page *p);
 
-/* Write what the ranks of a run did in one step: details.c. */
+/* Write the activities of the ranks of a run in one step: details.c. */
 void wf_page_time(struct wf_page *p, const struct wf_run *run);
 void wf_page_timeline(struct wf_page *p, const struct wf_run *run);
 void wf_page_bubble(struct wf_page *p, const struct wf_run *run);
 void wf_page_memory(struct wf_page *p, const struct wf_run *run);
 void wf_page_traffic(struct wf_page *p, const struct wf_run *run);
 
-/* Write what the run produced: artifacts.c. */
+/* Write the checkpoints, samples and settings of a run: artifacts.c. */
 void wf_page_checkpoints(struct wf_page *p, const struct wf_run *run);
 void wf_page_samples(struct wf_page *p, const struct wf_run *run);
 void wf_page_settings(struct wf_page *p, const struct wf_run *run);
 
-/* -- the page ------------------------------------------------------------------------------- */
+/* -- the page
+ * ------------------------------------------------------------------------------- */
 
-/* Writes the page of these runs, which have been read.  A `live` page polls for updates. */
+/* Writes the page of `runs`, which the caller has read.  A `live` page polls for updates. */
 enum weft_status wf_page_write(FILE *out, struct wf_run *runs, size_t n, bool live,
                                struct weft_error *err);
 
-/* Writes what the live page polls: the runs' figures as one line of JSON. */
+/* Writes the data that the live page polls: the figures of the runs as one line of JSON. */
 void wf_page_write_data(FILE *out, const struct wf_run *runs, size_t n);
 
-/* Writes the Content-Security-Policy for the meta element or for the HTTP header. */
+/* Writes the Content-Security-Policy: the HTTP header value if `header` is true, otherwise the
+ * content of the meta element. */
 void wf_page_policy(FILE *out, bool live, bool header);
 
 #endif

@@ -20,20 +20,21 @@
 
 #include "weft/status.h"
 
-/* Writes the page of one run, or of several with their curves in common charts.  Write errors stay in
- * the stream.  Returns WEFT_DATA if a directory is not that of a run. */
+/* Writes the page of one run, or of several runs with their curves in common charts.  The
+ * caller checks the stream for write errors.  Returns WEFT_DATA if a directory is not the
+ * directory of a run. */
 enum weft_status wf_report_write(FILE *out, const char *const *dirs, size_t n,
                                  struct weft_error *err);
 
 struct wf_report_server;
 
-/* Starts a thread of low priority that serves the page of these runs at http://127.0.0.1:port/
- * and ::1, to this machine only; port 0 selects a free one.  The page is rebuilt when the runs
- * change.  The directories are only read and may still be empty.  Returns WEFT_IO if the port
- * is in use. */
+/* Starts a thread of low priority that serves the page of these runs to this machine only, at
+ * http://127.0.0.1:port/ and on ::1.  Port 0 selects a free port.  The page is rebuilt when the
+ * runs change.  The directories are only read and may still be empty.  Returns WEFT_IO if the
+ * port is in use. */
 enum weft_status wf_report_server_start(const char *const *dirs, size_t n, uint16_t port,
                                         struct wf_report_server **out, struct weft_error *err);
-/* Returns the port that is used. */
+/* Returns the port on which the server listens. */
 uint16_t wf_report_server_port(const struct wf_report_server *s);
 /* Stops the thread and frees the server. */
 void wf_report_server_stop(struct wf_report_server *s); /* NULL is allowed */

@@ -5,7 +5,8 @@
 
 #include "training/report/server_priv.h"
 
-/* Returns true for "127.0.0.1:8384" and the like, in any case.  Browsers leave out port 80. */
+/* Returns true if `host` names this machine and the port, such as "127.0.0.1:8384", in upper or
+ * lower case.  Browsers leave out port 80. */
 static bool is_local_host(const char *host, uint16_t port)
 {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};

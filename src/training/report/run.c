@@ -19,12 +19,14 @@
 enum {
     MAX_LINE = 1 << 16,
     MAX_CONFIG_BYTES = 1 << 20,
-    MAX_SAMPLES_BYTES = 4 << 20, /* only the end of the file is read */
+    /* maximum bytes of samples; only the end of a longer file is read */
+    MAX_SAMPLES_BYTES = 4 << 20,
     MAX_SAMPLES = 40,
     MAX_CHECKPOINTS = 1000,
 };
 
-/* -- metrics -------------------------------------------------------------------------------- */
+/* -- metrics
+ * -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -49,11 +51,12 @@ static bool parse_point(const char *line, size_t len, struct wf_run_point *out)
             *to = NAN;
     }
     json_decref(root);
-    return out->step >= 0 && out->step < 9e15; /* false for NAN */
+    return out->step >= 0 && out->step < 9e15; /* the comparison is false for NAN */
 }
 
-/* A resumed run repeats the steps after its checkpoint; the repeated lines replace the earlier
- * ones.  A line of the same step without a loss adds its validation loss. */
+/* Adds a point.  A resumed run repeats the steps after its checkpoint; the repeated lines
+ * replace the earlier lines.  A line without a loss for the same step adds its validation
+ * loss. */
 static bool add_point(struct wf_run *run, const struct wf_run_point *p)
 {
     size_t n = run->n_points;
@@ -80,7 +83,7 @@ static bool add_point(struct wf_run *run, const struct wf_run_point *p)
     return true;
 }
 
-/* Reads complete lines; the last one may still be written. */
+/* Reads complete lines only, since the run may still be writing the last line. */
 static bool read_points(struct wf_run *run, FILE *in)
 {
     char *line = NULL;
@@ -118,7 +121,8 @@ static enum weft_status update_points(struct wf_run *run, const char *path,
     return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the steps of a run");
 }
 
-/* -- samples -------------------------------------------------------------------------------- */
+/* -- samples
+ * -------------------------------------------------------------------------------- */
 
 static void release_samples(struct wf_run *run)
 {
@@ -156,7 +160,7 @@ static void update_samples(struct wf_run *run, const char *path)
     size_t capacity = 0;
     ssize_t len;
     if (fseeko(in, -(off_t)MAX_SAMPLES_BYTES, SEEK_END) == 0)
-        (void)!getline(&line, &capacity, in); /* skips the rest of a line */
+        (void)!getline(&line, &capacity, in); /* skips the rest of an incomplete line */
     else
         rewind(in);
     while (run->samples != NULL && (len = getline(&line, &capacity, in)) > 0) {
@@ -168,7 +172,8 @@ static void update_samples(struct wf_run *run, const char *path)
     fclose(in);
 }
 
-/* -- checkpoints ---------------------------------------------------------------------------- */
+/* -- checkpoints
+ * ---------------------------------------------------------------------------- */
 
 static unsigned long long folder_bytes(const char *path, bool *complete)
 {
@@ -227,9 +232,10 @@ static void update_checkpoints(struct wf_run *run, const char *folder)
         qsort(run->checkpoints, run->n_checkpoints, sizeof *run->checkpoints, by_step);
 }
 
-/* -- the directory -------------------------------------------------------------------------- */
+/* -- the directory
+ * -------------------------------------------------------------------------- */
 
-/* Returns the last part of a path, which the caller frees; NULL: no memory. */
+/* Returns the last part of a path, which the caller frees, or NULL if there is no memory. */
 static char *last_part(const char *path)
 {
     size_t end = strlen(path);
@@ -241,7 +247,7 @@ static char *last_part(const char *path)
     return strndup(path + begin, end - begin);
 }
 
-/* Returns the name of a directory, also for "." and "..". */
+/* Returns the name of a directory, even if the path is "." or "..". */
 static char *base_name(const char *dir)
 {
     char *name = last_part(dir);
@@ -352,7 +358,8 @@ enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err)
     return st;
 }
 
-/* -- figures -------------------------------------------------------------------------------- */
+/* -- figures
+ * -------------------------------------------------------------------------------- */
 
 enum wf_run_state wf_run_state(const struct wf_run *run, time_t now)
 {

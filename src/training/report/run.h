@@ -12,7 +12,7 @@
 #include "training/settings/settings.h"
 #include "weft/status.h"
 
-/* A line of metrics.jsonl; NAN for missing values. */
+/* A line of metrics.jsonl.  Missing values are NAN. */
 struct wf_run_point {
     double step, loss, grad_norm, lr, tokens, ms, tok_s, mfu, bubble, bubble_plan, val_loss;
 };
@@ -25,7 +25,7 @@ struct wf_run_sample {
 struct wf_run_checkpoint {
     unsigned long long step, bytes;
     time_t written;
-    bool complete; /* it has its manifest, which is written last */
+    bool complete; /* the checkpoint has its manifest, which is written last */
 };
 
 /* A trace with the busy and idle times of its ranks. */
@@ -37,11 +37,11 @@ struct wf_run_trace {
 struct wf_run {
     char *dir;                   /* owned */
     char *name;                  /* owned: the last part of the directory, printable */
-    struct wf_run_point *points; /* owned: steps ascend */
+    struct wf_run_point *points; /* owned: in ascending order of steps */
     size_t n_points, cap_points;
-    size_t n_restarts;         /* how often steps were repeated after a stop */
-    size_t n_malformed;        /* lines that are not metrics */
-    unsigned long long n_read; /* bytes of metrics.jsonl read so far */
+    size_t n_restarts;         /* number of times that steps were repeated after a stop */
+    size_t n_malformed;        /* number of lines that are not metrics */
+    unsigned long long n_read; /* number of bytes of metrics.jsonl that were read so far */
     time_t changed;            /* modification time of metrics.jsonl */
     bool finished;             /* the final weights exist */
     bool unlocked;             /* no process has locked the directory */
@@ -57,15 +57,16 @@ struct wf_run {
     size_t n_checkpoints;
 };
 
-/* Initializes a run without reading it.  wf_run_release() frees. */
+/* Initializes a run without reading it.  The caller releases *run with wf_run_release(). */
 enum weft_status wf_run_init(struct wf_run *run, const char *dir, struct weft_error *err);
 void wf_run_release(struct wf_run *run); /* a zeroed struct is allowed */
 
-/* Reads what was added or changed since the last call.  Missing and malformed files are left out.
- * Returns WEFT_DATA if the directory is not that of a run. */
+/* Reads what was added or changed since the last call.  Missing and malformed files are
+ * ignored.  Returns WEFT_DATA if the directory is not the directory of a run. */
 enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err);
 
-/* -- figures --------------------------------------------------------------------------------- */
+/* -- figures
+ * --------------------------------------------------------------------------------- */
 
 enum wf_run_state {
     WF_RUN_STATE_EMPTY,
@@ -74,13 +75,14 @@ enum wf_run_state {
     WF_RUN_STATE_FINISHED
 };
 
-/* Returns the state of a run.  It counts as stopped if no process has locked it, or if it has not
- * written for much longer than its steps take. */
+/* Returns the state of a run.  A run counts as stopped if no process has locked its directory,
+ * or if it has written nothing for much longer than its steps take. */
 enum wf_run_state wf_run_state(const struct wf_run *run, time_t now);
 
-/* Returns the mean of the last `max` values of a column; NAN if it has none. */
+/* Returns the mean of the last `max` values of a column, or NAN if the column has no value. */
 double wf_run_mean(const struct wf_run *run, size_t column, size_t max);
-/* Return the last value, the minimum and the sum of a column; NAN (sum: 0) if it has none. */
+/* Return the last value, the minimum and the sum of a column.  If the column has no value, the
+ * sum is 0 and the others are NAN. */
 double wf_run_last(const struct wf_run *run, size_t column);
 double wf_run_min(const struct wf_run *run, size_t column);
 double wf_run_sum(const struct wf_run *run, size_t column);
@@ -91,9 +93,11 @@ static inline double wf_run_value(const struct wf_run_point *p, size_t column)
     return *(const double *)((const char *)p + column);
 }
 
-/* -- traces: traces.c ------------------------------------------------------------------------- */
+/* -- traces: traces.c
+ * ------------------------------------------------------------------------- */
 
-/* Reads the newest trace, and the run's schedule with the times measured in it, if they changed. */
+/* If the traces changed, reads the newest trace, and simulates the schedule of the run with the
+ * times measured in it. */
 void wf_run_update_traces(struct wf_run *run);
 void wf_run_trace_release(struct wf_run_trace *t);
 

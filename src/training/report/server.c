@@ -1,5 +1,5 @@
-/* Serves the page over HTTP with libmicrohttpd.  It runs on a separate thread, so that its
- * priority is low, it stops promptly, and no connection exceeds its time limit. */
+/* Serves the page over HTTP with libmicrohttpd on a separate thread, so that the server has a
+ * low priority and stops promptly, and every connection is closed at its time limit. */
 #define _DEFAULT_SOURCE /* setpriority */
 
 #include <arpa/inet.h>
@@ -23,11 +23,12 @@
 
 enum {
     MAX_CONNECTIONS = 32,
-    CONNECTION_BYTES = 12 << 10, /* memory for the request's and the response's head */
-    IDLE_SECONDS = 2,            /* without any byte */
-    CACHE_MS = 500,              /* age up to which an answer is reused */
+    CONNECTION_BYTES = 12 << 10, /* memory for the headers of a request and of its response */
+    IDLE_SECONDS = 2,            /* a connection is closed after this time without any byte */
+    CACHE_MS = 500,              /* an answer is reused until this age */
 };
-#define MAX_CONNECTION_NS 6000000000 /* of a connection, up to the last byte of the answer */
+/* maximum duration of a connection, including the answer */
+#define MAX_CONNECTION_NS 6000000000
 
 /* The body of a response, kept until the runs are read again. */
 struct answer {
@@ -36,7 +37,7 @@ struct answer {
 };
 
 struct connection {
-    int fd; /* borrowed; -1: free */
+    int fd; /* borrowed; -1: this entry is free */
     int64_t begin_ns;
 };
 
@@ -45,16 +46,17 @@ struct wf_report_server {
     uint16_t port;
     struct wf_run *runs; /* owned */
     size_t n_runs;
-    struct answer answers[2]; /* by enum wf_route */
+    struct answer answers[2]; /* indexed by enum wf_route */
     char *policy;             /* owned: Content-Security-Policy */
-    int64_t built_ns;         /* when the runs were last read; 0: never */
+    int64_t built_ns;         /* time when the runs were last read; 0: never */
     struct connection connections[2 * MAX_CONNECTIONS];
     pthread_t thread;
     bool running;
-    int wake[2]; /* a pipe: a byte stops the thread */
+    int wake[2]; /* a pipe; writing a byte to it stops the thread */
 };
 
-/* -- answers --------------------------------------------------------------------------------- */
+/* -- answers
+ * --------------------------------------------------------------------------------- */
 
 static bool make_answer(struct wf_report_server *s, enum wf_route route)
 {
@@ -169,7 +171,7 @@ static enum MHD_Result on_request(void *server, struct MHD_Connection *c, const 
     return reply(s, c, status, route);
 }
 
-/* Does not decode the path: "/%2e" is not a route. */
+/* Keeps escapes in the path undecoded, so that "/%2e" is not a route. */
 static size_t keep_escapes(void *server, struct MHD_Connection *c, char *text)
 {
     (void)server;
@@ -184,7 +186,8 @@ static void discard_log(void *server, const char *format, va_list args)
     (void)args;
 }
 
-/* -- connections ----------------------------------------------------------------------------- */
+/* -- connections
+ * ----------------------------------------------------------------------------- */
 
 static void on_connection(void *server, struct MHD_Connection *c, void **own,
                           enum MHD_ConnectionNotificationCode what)
@@ -207,7 +210,8 @@ static void on_connection(void *server, struct MHD_Connection *c, void **own,
         }
 }
 
-/* libmicrohttpd closes silent connections only; one byte per second would keep one open. */
+/* Closes connections that exceed their time limit.  libmicrohttpd closes only silent
+ * connections: a client that sends one byte per second would keep its connection open. */
 static void close_expired(struct wf_report_server *s)
 {
     int64_t now = wf_clock_ns();
@@ -227,11 +231,12 @@ static void *serve(void *server)
 {
     struct wf_report_server *s = server;
     struct pollfd fds[3] = {{.fd = s->wake[0], .events = POLLIN}};
-    setpriority(PRIO_PROCESS, 0, 10); /* on Linux: of this thread */
+    /* on Linux, this changes only the priority of this thread */
+    setpriority(PRIO_PROCESS, 0, 10);
     for (int i = 0; i < 2; i++)
         fds[1 + i] = (struct pollfd){.fd = poll_fd(s->daemons[i]), .events = POLLIN};
     while ((fds[0].revents & POLLIN) == 0) {
-        int wait = 250; /* ms; expired connections are closed then */
+        int wait = 250; /* ms; expired connections are closed after each wait */
         for (int i = 0; i < 2; i++) {
             unsigned long long ms;
             if (s->daemons[i] != NULL && MHD_get_timeout(s->daemons[i], &ms) == MHD_YES &&
@@ -248,7 +253,8 @@ static void *serve(void *server)
     return NULL;
 }
 
-/* -- starting and stopping -------------------------------------------------------------------- */
+/* -- starting and stopping
+ * -------------------------------------------------------------------- */
 
 static struct MHD_Daemon *start_daemon(struct wf_report_server *s, const void *address,
                                        unsigned flags)
@@ -295,7 +301,8 @@ enum weft_status wf_report_server_new(const char *const *dirs, size_t n, uint16_
     return WEFT_OK;
 }
 
-/* The thread blocks all signals, so that the caller's threads receive them. */
+/* Starts the thread, which blocks all signals, so that other threads of the process receive
+ * them. */
 static enum weft_status start_thread(struct wf_report_server *s, struct weft_error *err)
 {
     sigset_t all, before;
@@ -327,7 +334,8 @@ static enum weft_status listen_at(struct wf_report_server *s, uint16_t port,
     struct sockaddr_in6 six = {.sin6_family = AF_INET6,
                                .sin6_port = htons(s->port),
                                .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    s->daemons[1] = start_daemon(s, &six, MHD_USE_IPv6); /* may fail: no IPv6 */
+    /* may fail if the machine has no IPv6 */
+    s->daemons[1] = start_daemon(s, &six, MHD_USE_IPv6);
     return WEFT_OK;
 }
 
@@ -373,7 +381,8 @@ void wf_report_server_stop(struct wf_report_server *s)
     free(s);
 }
 
-/* -- for tests ------------------------------------------------------------------------------- */
+/* -- for tests
+ * ------------------------------------------------------------------------------- */
 
 enum weft_status wf_report_server_connect(struct wf_report_server *s, int *fd,
                                           struct weft_error *err)

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "planning/draw/axis.h"
 
-/* Writes 1234567 as 1,234,567. */
+/* Formats a number with a comma between groups of three digits: 1,234,567. */
 static void grouped(char out[WF_FORMAT_LEN], double value)
 {
     char digits[WF_FORMAT_LEN];
@@ -34,7 +34,7 @@ static void shortened(char out[WF_FORMAT_LEN], double value)
              value, units[u]);
 }
 
-/* Writes three digits with a unit, or hours, minutes and seconds. */
+/* Formats a duration with three digits and a unit, or as hours, minutes and seconds. */
 static void duration(char out[WF_FORMAT_LEN], double ms)
 {
     if (ms >= 60e3 && ms < 1e15) {

@@ -13,13 +13,15 @@
 #include "weft/status.h"
 
 struct wf_metrics_record {
-    uint64_t step; /* from 1 */
+    uint64_t step; /* number of the step, counted from 1 */
     double loss, grad_norm, lr;
     uint64_t tokens;
     double ms, tok_s;
-    double mfu;                 /* model flops as a fraction of the peak of the machine */
-    double bubble, bubble_plan; /* idle fraction of the ranks' time, measured and planned */
-    double val_loss;            /* on validation data, after the step; 0: not evaluated */
+    /* flop/s of the model divided by the peak flop/s of the machine */
+    double mfu;
+    /* idle fraction of the time of all ranks: measured and planned */
+    double bubble, bubble_plan;
+    double val_loss; /* loss on validation data after the step; 0: not evaluated */
 };
 
 /* Sets tok_s and mfu from tokens and ms. */

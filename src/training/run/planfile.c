@@ -19,7 +19,7 @@ enum { MAX_FILE_BYTES = 64 << 20, MAX_ENTRIES = 1 << 20 };
 struct field {
     const char *name;
     size_t offset;
-    bool wide; /* uint64_t, else uint32_t */
+    bool wide; /* true: the field is a uint64_t; false: a uint32_t */
 };
 
 #define NARROW(type, name, member)                                                             \
@@ -69,7 +69,8 @@ static const struct field link_fields[] = {
     WIDE(wf_planfile_link, backward_bytes_without_cache),
 };
 
-/* -- writing -------------------------------------------------------------------------------- */
+/* -- writing
+ * -------------------------------------------------------------------------------- */
 
 static void put_fields(struct wf_json *j, const struct field *fields, size_t n,
                        const void *from)
@@ -163,7 +164,8 @@ enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *p
     return st;
 }
 
-/* -- reading -------------------------------------------------------------------------------- */
+/* -- reading
+ * -------------------------------------------------------------------------------- */
 
 struct reading {
     const char *source;
@@ -213,7 +215,8 @@ static enum weft_status get_bool(const struct reading *r, json_t *from, const ch
     return WEFT_OK;
 }
 
-/* Checks that an object has n_keys keys.  The caller reads as many, so there are no unknown ones. */
+/* Checks that an object has exactly n_keys keys.  The caller then reads n_keys known keys, so
+ * that an unknown key causes an error. */
 static enum weft_status check_object(const struct reading *r, json_t *value, const char *key,
                                      size_t n_keys)
 {
@@ -377,7 +380,8 @@ enum weft_status wf_planfile_read(const char *path, struct wf_planfile *out,
     char *text = NULL;
     size_t len = 0;
     enum weft_status st = wf_file_read(path, MAX_FILE_BYTES, &text, &len, err);
-    if (st == WEFT_CKPT) { /* the file is not part of a checkpoint */
+    /* WEFT_CKPT does not apply, since plan.json is not part of a checkpoint */
+    if (st == WEFT_CKPT) {
         st = WEFT_DATA;
         if (err != NULL)
             err->status = st;

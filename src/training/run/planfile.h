@@ -23,7 +23,8 @@
 struct wf_planfile_stage {
     uint32_t first_layer, n_layers;
     bool embedding, head;
-    uint32_t *ranks; /* owned by the plan if it was read: the ranks that run the stage */
+    /* the ranks that run the stage; owned by the plan if it was read from a file */
+    uint32_t *ranks;
     size_t n_ranks;
 };
 
@@ -34,7 +35,7 @@ struct wf_planfile_bytes {
 
 struct wf_planfile_rank {
     uint32_t rank;
-    uint32_t *stages; /* owned by the plan if it was read */
+    uint32_t *stages; /* owned by the plan if it was read from a file */
     size_t n_stages;
     uint64_t planned_bytes;
     struct wf_planfile_bytes bytes;
@@ -49,12 +50,13 @@ struct wf_planfile_link {
 enum { WF_PLANFILE_NAME = 96 };
 
 struct wf_planfile {
-    struct weft_model model; /* if read: without norm_eps and rope */
+    struct weft_model model; /* if the plan was read: without norm_eps and rope */
     uint64_t n_params;
     uint32_t pp, dp, chunks;
     char schedule[WF_PLANFILE_NAME];
     double bubble_plan;
-    struct wf_planfile_stage *stages; /* owned if the plan was read, as are the other lists */
+    /* this list and the lists below are owned if the plan was read */
+    struct wf_planfile_stage *stages;
     size_t n_stages;
     struct wf_planfile_rank *ranks;
     size_t n_ranks;
@@ -66,14 +68,15 @@ struct wf_planfile {
 enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *plan,
                                    struct weft_error *err);
 
-/* Read a plan from a file and from a text.  Return WEFT_DATA and name the key if one is missing,
- * unknown, of a wrong type or out of range.  wf_planfile_release() frees.  Local. */
+/* Read a plan from a file and from a text.  Return WEFT_DATA with the name of the key if a key
+ * is missing, unknown, of a wrong type or out of range.  The caller releases *out with
+ * wf_planfile_release().  Local. */
 enum weft_status wf_planfile_read(const char *path, struct wf_planfile *out,
                                   struct weft_error *err);
 enum weft_status wf_planfile_parse(const char *text, size_t len, const char *source,
                                    struct wf_planfile *out, struct weft_error *err);
 
-/* Frees a plan that was read; a zeroed struct is allowed. */
+/* Frees the lists of a plan that was read.  A zeroed plan is allowed. */
 void wf_planfile_release(struct wf_planfile *plan);
 
 #endif

@@ -34,7 +34,7 @@ enum weft_status wf_rollback_init(struct wf_rollback *rollback, const char *dir,
     return WEFT_OK;
 }
 
-/* Returns true if the directory is removed or was never made, so that its parents can be
+/* Returns true if the directory was removed or never existed, so that its parents can be
  * removed. */
 static bool remove_directory(const char *path)
 {
@@ -47,7 +47,7 @@ void wf_rollback_undo(const struct wf_rollback *rollback, bool locked)
     char *lock = path == NULL ? NULL : wf_path_join(path, "lock");
     char *checkpoints = path == NULL ? NULL : wf_path_join(path, "checkpoints");
     if (checkpoints != NULL && locked && rollback->new_checkpoints)
-        rmdir(checkpoints); /* fails if it is not empty */
+        rmdir(checkpoints); /* rmdir() fails if the directory is not empty, as intended */
     if (lock != NULL && locked && rollback->new_lock)
         unlink(lock);
     free(checkpoints);

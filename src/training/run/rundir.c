@@ -20,7 +20,8 @@ static enum weft_status no_memory(const char *dir, struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for paths in %.200s", dir);
 }
 
-/* Stores the step of the newest checkpoint, by its name, and the number of checkpoints. */
+/* Stores the step of the newest checkpoint, taken from its name, and the number of
+ * checkpoints. */
 static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_t *n,
                                           struct weft_error *err)
 {
@@ -43,7 +44,8 @@ static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_
     return WEFT_OK;
 }
 
-/* A finished run can be continued from its checkpoints. */
+/* Checks that the run directory may be used.  A finished run can be continued from its
+ * checkpoints. */
 static enum weft_status check_usable(const char *dir, bool resume, struct weft_error *err)
 {
     uint64_t step;
@@ -73,8 +75,8 @@ static enum weft_status check_usable(const char *dir, bool resume, struct weft_e
     return WEFT_OK;
 }
 
-/* Checkpoints are pruned by their steps: a run that starts before the newest one would lose its own
- * checkpoints at once. */
+/* Checks that the run does not start before the newest checkpoint.  Checkpoints are pruned by
+ * step number, so such a run would lose its own checkpoints at once. */
 static enum weft_status check_resume_step(const char *dir, const struct wf_train_settings *s,
                                           uint64_t resumed, struct weft_error *err)
 {
@@ -136,7 +138,7 @@ enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool res
     return wf_store_lock(dir, &run->lock, err);
 }
 
-/* Returns the offset of the first line of a step after `last`. */
+/* Returns the file offset of the first line whose step is after `last`. */
 static long end_of_steps(FILE *in, uint64_t last)
 {
     char *line = NULL;
@@ -164,7 +166,7 @@ static enum weft_status truncate_steps(const char *path, uint64_t last, struct w
     return WEFT_OK;
 }
 
-/* Returns the last step in metrics.jsonl; 0: none. */
+/* Returns the last step in metrics.jsonl, or 0 if there is none. */
 static uint64_t last_step(const char *metrics)
 {
     FILE *in = fopen(metrics, "rb");
@@ -178,8 +180,8 @@ static uint64_t last_step(const char *metrics)
     return last;
 }
 
-/* Renames the weights of a finished run that is continued: model-step-N, with a suffix if that is
- * taken. */
+/* Renames the weights of a finished run that is continued to model-step-N, with a suffix if
+ * that name is in use. */
 static enum weft_status archive_model(const char *dir, uint64_t step, char **out,
                                       struct weft_error *err)
 {
@@ -212,7 +214,8 @@ static enum weft_status archive_model(const char *dir, uint64_t step, char **out
     return st;
 }
 
-/* Prepares a finished run for more steps.  Changes nothing unless there are more. */
+/* Prepares a finished run for more steps.  Changes nothing if the settings require no more
+ * steps. */
 static enum weft_status prepare_extension(const char *dir, const char *metrics,
                                           const struct wf_train_settings *s, uint64_t resumed,
                                           char **archived, struct weft_error *err)
@@ -253,7 +256,8 @@ static void archive_name(unsigned what, unsigned number, char out[ARCHIVE_NAME_L
     snprintf(out, ARCHIVE_NAME_LEN, "%.*s%u%s", (int)(at - form), form, number, at + 2);
 }
 
-/* Returns the first number that no archived file has: files of one run share a number. */
+/* Returns the first number that no archived file has.  All archived files of one run share a
+ * number. */
 static unsigned free_number(const char *dir)
 {
     for (unsigned number = 1;; number++) {
@@ -268,8 +272,8 @@ static unsigned free_number(const char *dir)
     }
 }
 
-/* Renames an artifact, unless it is missing or empty.  Stores its new path in *out, which may be
- * NULL. */
+/* Renames an artifact, unless it is missing or empty.  Stores the new path in *out unless `out`
+ * is NULL. */
 static enum weft_status archive_artifact(const char *dir, unsigned what, unsigned number,
                                          char **out, struct weft_error *err)
 {
@@ -290,8 +294,8 @@ static enum weft_status archive_artifact(const char *dir, unsigned what, unsigne
     return st;
 }
 
-/* Returns whether the run continues from a checkpoint of this directory, and so appends to its
- * metrics. */
+/* Returns true if the run continues from a checkpoint of this directory and therefore appends
+ * to the metrics of the directory. */
 static bool resumes_in_place(const char *dir, const struct wf_train_settings *s,
                              uint64_t resumed)
 {
@@ -308,7 +312,8 @@ static bool resumes_in_place(const char *dir, const struct wf_train_settings *s,
     return same;
 }
 
-/* Removes the lines of steps that will run again, or archives the files of an earlier run. */
+/* Removes the lines of steps that will run again, or, if the run does not continue here,
+ * archives the files of an earlier run. */
 static enum weft_status prepare_logs(struct wf_rundir *run, const char *dir,
                                      const char *metrics, bool resumes, uint64_t resumed,
                                      struct weft_error *err)
@@ -325,8 +330,8 @@ static enum weft_status prepare_logs(struct wf_rundir *run, const char *dir,
 
 /* -- opening -------------------------------------------------------------------------- */
 
-/* Copies the tokenizer of the data, so that the directory has all that its checkpoints need.  A
- * resumed run keeps its copy if the data no longer has one. */
+/* Copies the tokenizer of the data, so that the directory contains everything that its
+ * checkpoints need.  A resumed run keeps its copy if the data no longer has a tokenizer. */
 static enum weft_status copy_tokenizer(const struct wf_rundir *run, const char *dir,
                                        const char *path, bool resumes, struct weft_error *err)
 {
@@ -393,7 +398,7 @@ static enum weft_status write_in(const char *dir, const char *name, const char *
     return st;
 }
 
-/* Compares the contents of a file with a text. */
+/* Stores whether the contents of a file equal a text. */
 static enum weft_status has_text(const char *dir, const char *name, const char *text,
                                  size_t len, bool *out, struct weft_error *err)
 {
@@ -402,15 +407,16 @@ static enum weft_status has_text(const char *dir, const char *name, const char *
     size_t old_len = 0;
     if (path == NULL)
         return no_memory(dir, err);
-    enum weft_status st =
-        wf_file_read(path, len, &old, &old_len, &why); /* a longer file is an error */
+    /* Reading fails if the file is longer than the text. */
+    enum weft_status st = wf_file_read(path, len, &old, &old_len, &why);
     *out = st == WEFT_OK && old_len == len && memcmp(old, text, len) == 0;
     free(old);
     free(path);
     return st == WEFT_NOMEM ? no_memory(dir, err) : WEFT_OK;
 }
 
-/* Traces are read together with the schedule: those of another schedule are archived. */
+/* Writes the schedule.  Traces are read together with the schedule, so traces of another
+ * schedule are archived. */
 static enum weft_status write_schedule(const char *dir, const char *text, size_t len,
                                        struct weft_error *err)
 {

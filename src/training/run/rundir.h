@@ -33,15 +33,18 @@ struct wf_rundir {
     char *samples, *tokenizer;      /* owned: paths; the files may be missing */
     struct wf_metrics_log *metrics; /* owned */
     struct wf_store_lock *lock;     /* owned */
-    struct wf_rollback rollback;    /* undone if the run does not start */
-    char *archived_metrics; /* owned: the metrics of an earlier unfinished run; NULL: none */
-    char *archived_model; /* owned: the weights of a finished run that continues; NULL: none */
+    struct wf_rollback rollback;    /* removes new directories if the run does not start */
+    /* owned: path of the metrics of an earlier unfinished run; NULL: none */
+    char *archived_metrics;
+    /* owned: path of the weights of a finished run that continues; NULL: none */
+    char *archived_model;
 };
 
-/* Makes the directory and its parents, and locks it for this process.  Returns WEFT_USAGE if another
- * process uses it, if it has checkpoints and `resume` is false, or if it has a finished run that
- * cannot be continued.  wf_rundir_release() unlocks it and, unless wf_rundir_init() succeeded,
- * removes what was made.  Local. */
+/* Makes the directory and its parents, and locks the directory for this process.  Returns
+ * WEFT_USAGE if another process uses the directory, if it contains checkpoints and `resume`
+ * is false, or if it contains a finished run that cannot be continued.  wf_rundir_release()
+ * unlocks the directory and, unless wf_rundir_init() succeeded, removes what was made.
+ * Local. */
 enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool resume,
                                 struct weft_error *err);
 
@@ -58,15 +61,16 @@ enum weft_status wf_rundir_init(struct wf_rundir *run, const char *dir,
 /* Makes a subdirectory.  Local. */
 enum weft_status wf_rundir_make_dir(const char *dir, const char *name, struct weft_error *err);
 
-/* Writes schedule.csv, and archives the traces if the schedule differs from the old one.  Local. */
+/* Writes schedule.csv.  Archives the traces if the schedule differs from that of the old file.
+ * Local. */
 enum weft_status wf_rundir_write_schedule(const char *dir, const struct weft_schedule *schedule,
                                           struct weft_error *err);
 
-/* Writes the trace of one step.  replica -1: there is only one.  Local. */
+/* Writes the trace of one step.  `replica` is -1 if the run has only one replica.  Local. */
 enum weft_status wf_rundir_write_trace(const char *dir, uint64_t step, int replica,
                                        const struct weft_trace *trace, struct weft_error *err);
 
-/* Records the actions of this rank in ranks/ from now on.  Local. */
+/* From now on, records the last action of this rank in ranks/.  Local. */
 enum weft_status wf_rundir_record_activity(const char *dir, struct weft_comm *comm,
                                            struct weft_error *err);
 

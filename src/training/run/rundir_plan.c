@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-/* What each rank contributes. */
+/* The bytes that each rank contributes. */
 struct rank_bytes {
     uint64_t planned;
     struct wf_planfile_bytes allocated;
@@ -18,9 +18,10 @@ static enum weft_status no_memory(struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for plan.json");
 }
 
-/* -- lists of the file ---------------------------------------------------------------------- */
+/* -- lists of the file
+ * ---------------------------------------------------------------------- */
 
-/* Lists the traffic with the given cache, and without one. */
+/* Lists the bytes on each link with the given cache and without a cache. */
 static enum weft_status fill_links(struct wf_planfile *file, const struct wf_topology *t,
                                    enum weft_block_cache cache, struct weft_error *err)
 {
@@ -43,7 +44,8 @@ static enum weft_status fill_links(struct wf_planfile *file, const struct wf_top
     return st;
 }
 
-/* Stores the lists of ranks and stages in `numbers`, and returns the end of what it used. */
+/* Stores the lists of ranks and stages in `numbers`, and returns a pointer past the last
+ * number. */
 static uint32_t *fill_stages(struct wf_planfile *file, const struct wf_topology *t,
                              uint32_t *numbers)
 {
@@ -81,7 +83,8 @@ static void fill_ranks(struct wf_planfile *file, const struct wf_topology *t,
     }
 }
 
-/* -- the file ------------------------------------------------------------------------------- */
+/* -- the file
+ * ------------------------------------------------------------------------------- */
 
 static enum weft_status write_file(const char *dir, const struct wf_rundir_plan *plan,
                                    const struct rank_bytes *bytes, struct weft_error *err)

@@ -8,13 +8,13 @@
 #include "weft/traffic.h"
 
 struct wf_rundir_plan {
-    const struct wf_topology *topology; /* borrowed, as is the name */
+    const struct wf_topology *topology; /* topology and schedule are borrowed */
     const char *schedule;
     enum weft_block_cache cache;
     uint64_t n_params;
     double bubble_plan;
-    uint64_t planned_bytes;         /* of this rank, as the next one */
-    struct wf_planfile_bytes bytes; /* allocated */
+    uint64_t planned_bytes;         /* planned bytes of this rank */
+    struct wf_planfile_bytes bytes; /* bytes that this rank has allocated */
 };
 
 /* Gathers the bytes of all ranks and writes DIR/plan.json on rank 0.  Collective. */

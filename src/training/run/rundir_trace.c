@@ -1,4 +1,4 @@
-/* Reads the newest trace of a run, and times its schedule with the measured costs. */
+/* Reads the newest trace of a run, and simulates its schedule with the measured costs. */
 #include "training/run/rundir_trace.h"
 
 #include <dirent.h>
@@ -14,7 +14,8 @@
 #include "weft/sim.h"
 #include "weft/verify.h"
 
-/* Parses step-000003.trace and, for the first of several replicas, step-000003-replica-0.trace. */
+/* Parses the file name step-000003.trace or, for the first of several replicas,
+ * step-000003-replica-0.trace. */
 static bool is_trace(const char *name, unsigned *step)
 {
     int end = 0;

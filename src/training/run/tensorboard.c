@@ -1,4 +1,4 @@
-/* Writes event files for TensorBoard: records, protobuf fields, the file. */
+/* Writes event files for TensorBoard: protobuf fields in checksummed records. */
 #include "training/run/tensorboard.h"
 
 #include <errno.h>
@@ -12,9 +12,11 @@
 #include "base/file.h"
 #include "base/hash.h"
 
-/* -- records -------------------------------------------------------------------------------- */
+/* -- records
+ * -------------------------------------------------------------------------------- */
 
-/* The format rotates and shifts checksums, because checksums of data with checksums are weak. */
+/* Returns the masked checksum, as the format requires: rotated and shifted, because checksums
+ * of data that contains checksums are weak. */
 static uint32_t masked(uint32_t crc)
 {
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
@@ -37,9 +39,10 @@ void wf_tensorboard_record(FILE *out, const unsigned char *bytes, size_t n)
     put_little(out, masked(wf_crc32c(bytes, n)), 4);
 }
 
-/* -- protobuf ------------------------------------------------------------------------------- */
+/* -- protobuf
+ * ------------------------------------------------------------------------------- */
 
-/* Wire types: the key of a field is its number and its wire type. */
+/* Wire types.  The key of a field consists of its number and its wire type. */
 enum { VARINT = 0, EIGHT_BYTES = 1, BYTES = 2, FOUR_BYTES = 5 };
 
 enum { MAX_TAG = 200 };
@@ -90,7 +93,8 @@ static void add_float(struct message *m, unsigned number, double value)
         m->at[m->n++] = (unsigned char)(bits >> 8 * i);
 }
 
-/* Event: 1 wall time, 2 step, 3 version, 5 summary.  Summary: 1 value.  Value: 1 tag, 2 number. */
+/* Field numbers in the messages.  Event: 1 wall time, 2 step, 3 version, 5 summary.  Summary: 1
+ * value.  Value: 1 tag, 2 number. */
 void wf_tensorboard_put_version(FILE *out, double wall_seconds)
 {
     static const char version[] = "brain.Event:2";
@@ -116,14 +120,15 @@ void wf_tensorboard_put_scalar(FILE *out, uint64_t step, const char *tag, double
     wf_tensorboard_record(out, event.at, event.n);
 }
 
-/* -- the file ------------------------------------------------------------------------------- */
+/* -- the file
+ * ------------------------------------------------------------------------------- */
 
 struct wf_tensorboard {
     FILE *out;  /* owned */
     char *path; /* owned: for messages */
 };
 
-/* Stores the host name with all characters replaced that a file name should not have. */
+/* Stores the host name, with characters replaced that do not belong in a file name. */
 static void host_name(char *out, size_t size)
 {
     if (gethostname(out, size) != 0)

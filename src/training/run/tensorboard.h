@@ -18,18 +18,19 @@
 
 struct wf_tensorboard;
 
-/* Makes the directory and a new file events.out.tfevents.<seconds>.<host>.<n> in it.  TensorBoard
- * merges the files of a directory.  wf_tensorboard_free() closes the file.  Local. */
+/* Makes the directory and a new file events.out.tfevents.<seconds>.<host>.<n> in it.
+ * TensorBoard merges all files of a directory.  wf_tensorboard_free() closes the file.
+ * Local. */
 enum weft_status wf_tensorboard_new(const char *dir, struct wf_tensorboard **out,
                                     struct weft_error *err);
 void wf_tensorboard_free(struct wf_tensorboard *tb); /* NULL is allowed */
 
-/* Adds a point.  The next flush reports write errors.  Non-finite values are written unchanged;
- * TensorBoard marks them. */
+/* Adds a point.  Write errors are reported by the next wf_tensorboard_flush().  Non-finite
+ * values are written unchanged; TensorBoard marks them. */
 void wf_tensorboard_scalar(struct wf_tensorboard *tb, uint64_t step, const char *tag,
                            double value, double wall_seconds);
 
-/* Adds loss, grad_norm, lr, tok_s, mfu and bubble of a step. */
+/* Adds the points loss, grad_norm, lr, tok_s, mfu and bubble of a step. */
 void wf_tensorboard_step(struct wf_tensorboard *tb, const struct wf_metrics_record *r,
                          double wall_seconds);
 
@@ -41,7 +42,8 @@ enum weft_status wf_tensorboard_flush(struct wf_tensorboard *tb, struct weft_err
 /* Writes one record: its length, its bytes, and masked checksums of both. */
 void wf_tensorboard_record(FILE *out, const unsigned char *bytes, size_t n);
 
-/* Write one event each.  A wall time of 0 is omitted, as in protobuf. */
+/* Write one event each: the version, or a scalar.  A wall time of 0 is omitted, as in
+ * protobuf. */
 void wf_tensorboard_put_version(FILE *out, double wall_seconds);
 void wf_tensorboard_put_scalar(FILE *out, uint64_t step, const char *tag, double value,
                                double wall_seconds);

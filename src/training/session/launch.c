@@ -12,9 +12,11 @@
 #include "training/trainer/handshake.h"
 #include "training/trainer/load.h"
 
-/* -- how the process was started ------------------------------------------------------------ */
+/* -- how the process was started
+ * ------------------------------------------------------------ */
 
-/* srun without MPI starts independent tasks: each would train the whole run. */
+/* Rejects a start with srun without MPI, because srun then starts independent tasks and each of
+ * them would train the whole run. */
 static enum weft_status check_tasks(const struct wf_train_settings *s, struct weft_error *err)
 {
     const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
@@ -27,7 +29,8 @@ static enum weft_status check_tasks(const struct wf_train_settings *s, struct we
                      tasks);
 }
 
-/* The environment decides how ranks are started; parallel.transport can only confirm it. */
+/* Checks parallel.transport.  The environment decides how ranks are started; the setting can
+ * only confirm it. */
 static enum weft_status check_transport(const struct wf_train_settings *s,
                                         struct weft_error *err)
 {
@@ -45,8 +48,8 @@ static enum weft_status check_transport(const struct wf_train_settings *s,
     return launcher == NULL ? check_tasks(s, err) : WEFT_OK;
 }
 
-/* Returns how many ranks on this machine share the cores that this process may use: 1 if the
- * launcher bound each rank to its own cores. */
+/* Returns how many ranks on this machine share the cores that this process may use.  Returns 1
+ * if the launcher bound each rank to its own cores. */
 static uint32_t ranks_sharing_cores(const struct wf_train_settings *s)
 {
     const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
@@ -61,8 +64,8 @@ static uint32_t ranks_sharing_cores(const struct wf_train_settings *s)
     return 1;
 }
 
-/* Divides the cores among ranks that share them.  Threads of one process that have enough cores
- * find their own. */
+/* Divides the cores among the ranks that share them.  Ranks that are threads of one process
+ * choose their cores themselves if there are enough. */
 static void choose_threads(struct wf_train_settings *s)
 {
     uint32_t n = ranks_sharing_cores(s), cores = wf_cores_available();
@@ -70,7 +73,7 @@ static void choose_threads(struct wf_train_settings *s)
     if (s->parallel.threads != 0 || n <= 1 || enough)
         return;
     s->parallel.threads = cores / n > 0 ? cores / n : 1;
-    s->parallel.given.threads = false; /* the key is auto */
+    s->parallel.given.threads = false; /* the value of the key is "auto" */
 }
 
 enum weft_status wf_session_prepare(struct wf_train_settings *s, struct weft_error *err)
@@ -82,7 +85,8 @@ enum weft_status wf_session_prepare(struct wf_train_settings *s, struct weft_err
     return WEFT_OK;
 }
 
-/* -- before the ranks start ----------------------------------------------------------------- */
+/* -- before the ranks start
+ * ----------------------------------------------------------------- */
 
 static enum weft_status return_error(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
@@ -100,7 +104,8 @@ enum weft_status wf_session_fail(enum weft_status st, struct weft_error *err)
     return st;
 }
 
-/* Measuring takes seconds: missing data is reported before. */
+/* Checks the data before measuring, which takes seconds, so that missing data is reported
+ * early. */
 static enum weft_status check_data(const struct wf_train_settings *s, struct weft_error *err)
 {
     struct wf_shards *shards = NULL;
@@ -140,7 +145,8 @@ enum weft_status wf_session_check_memory(const struct wf_topology *topology,
                      wf_bytes_text(need, total), wf_bytes_text(have, available));
 }
 
-/* -- starting them -------------------------------------------------------------------------- */
+/* -- starting them
+ * -------------------------------------------------------------------------- */
 
 static enum weft_status check_fits(const struct wf_train_settings *s, struct weft_error *err)
 {

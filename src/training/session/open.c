@@ -1,4 +1,5 @@
-/* Prepares one rank of a session for its first step: run directory, trainer, logs, plan file. */
+/* Prepares one rank of a session for its first step: run directory, trainer, logs, plan
+ * file. */
 #define _DEFAULT_SOURCE /* gethostname */
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,7 +10,8 @@
 #include "training/session/session_priv.h"
 #include "training/trainer/load.h"
 
-/* -- all ranks ------------------------------------------------------------------------------ */
+/* -- all ranks
+ * ------------------------------------------------------------------------------ */
 
 enum weft_status wf_session_gather_totals(struct weft_comm *comm,
                                           const struct wf_trainer *trainer,
@@ -34,7 +36,8 @@ enum weft_status wf_session_gather_totals(struct weft_comm *comm,
     return st;
 }
 
-/* -- the run directory ---------------------------------------------------------------------- */
+/* -- the run directory
+ * ---------------------------------------------------------------------- */
 
 static enum weft_status write_plan(const struct wf_session_rank *r,
                                    const struct wf_trainer_info *i, struct weft_error *err)
@@ -70,7 +73,8 @@ static enum weft_status init_directory(struct wf_session_rank *r,
     return st;
 }
 
-/* The run does not need its page: a failure is only a warning. */
+/* Starts the server of the report.  The run does not need the report, so a failure causes only
+ * a warning. */
 static void start_server(struct wf_session_rank *r)
 {
     const struct wf_train_settings *s = r->settings;
@@ -110,7 +114,8 @@ static enum weft_status open_directory(struct wf_session_rank *r,
     return wf_rundir_record_activity(s->log.dir, r->comm, err);
 }
 
-/* -- opening --------------------------------------------------------------------------------- */
+/* -- opening
+ * --------------------------------------------------------------------------------- */
 
 enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *err)
 {
@@ -119,13 +124,15 @@ enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *e
     if (s->log.dir != NULL && r->rank == 0)
         WEFT_TRY(wf_rundir_open(&r->dir, s->log.dir, resume != WF_RESUME_NO, err));
 
-    struct wf_cores cores = wf_cores_affinity(); /* before the trainer binds threads to them */
+    /* must be read before the trainer binds threads to cores */
+    struct wf_cores cores = wf_cores_affinity();
     WEFT_TRY(wf_trainer_new(s, r->comm, &r->trainer, err));
     struct wf_session_start start = {.info = wf_trainer_info(r->trainer),
                                      .transport = weft_comm_name(r->comm)};
     const struct wf_trainer_info *info = &start.info;
     r->resumed = info->resumed;
-    if (resume == WF_RESUME_NEWEST) /* a path may belong to another directory */
+    /* only for "auto", because a path may belong to another directory */
+    if (resume == WF_RESUME_NEWEST)
         r->saved = info->resumed;
 
     if (s->log.sample != 0 && r->rank == 0)

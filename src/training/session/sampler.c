@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "training/trainer/load.h"
 
-/* -- the prompt ----------------------------------------------------------------------------- */
+/* -- the prompt
+ * ----------------------------------------------------------------------------- */
 
 static enum weft_status open_tokenizer(const struct wf_train_settings *s, uint32_t vocab,
                                        struct weft_tokenizer **out, struct weft_error *err)
@@ -62,7 +63,7 @@ enum weft_status wf_sampler_init(struct wf_sampler *p, const struct wf_train_set
 {
     *p = (struct wf_sampler){
         .prompt_text = s->log.sample_prompt,
-        /* The defaults of weft generate. */
+        /* The default values of weft generate. */
         .spec = {.end = -1, .how = {.temperature = 0.8, .top_k = 50, .top_p = 1, .seed = 42}}};
 
     WEFT_TRY(open_tokenizer(s, model->vocab, &p->tokenizer, err));
@@ -89,7 +90,8 @@ void wf_sampler_release(struct wf_sampler *p)
     *p = (struct wf_sampler){0};
 }
 
-/* -- the text ------------------------------------------------------------------------------- */
+/* -- the text
+ * ------------------------------------------------------------------------------- */
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD in UTF-8 */
 
@@ -111,7 +113,7 @@ static void add_token(const struct wf_sampler *p, int32_t token, struct wf_text 
     }
 }
 
-/* Ends with the last complete UTF-8 character. */
+/* Adds the generated text up to its last complete UTF-8 character. */
 static void add_sample(const struct wf_sampler *p, const struct wf_sample_result *r,
                        struct wf_text *out)
 {

@@ -1,4 +1,4 @@
-/* The training loop of one rank: when to evaluate, sample, save, log and stop. */
+/* The training loop of one rank: decides when to evaluate, sample, save, log and stop. */
 #include "training/session/session.h"
 
 #include <stdarg.h>
@@ -13,7 +13,8 @@
 #include "training/session/session_priv.h"
 #include "training/session/stop.h"
 
-/* -- events --------------------------------------------------------------------------------- */
+/* -- events
+ * --------------------------------------------------------------------------------- */
 
 void wf_session_emit(const struct wf_session_rank *r, struct wf_session_event event)
 {
@@ -34,14 +35,15 @@ void wf_session_warn(const struct wf_session_rank *r, const char *format, ...)
     wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_WARNING, .text = text});
 }
 
-/* -- logging a step ------------------------------------------------------------------------- */
+/* -- logging a step
+ * ------------------------------------------------------------------------- */
 
 static double seconds_since(int64_t begin_ns)
 {
     return (double)(wf_clock_ns() - begin_ns) * 1e-9;
 }
 
-/* Names a rank once, when it is slow in two consecutive comparisons. */
+/* Warns once about a rank that is slow in two consecutive comparisons. */
 static void watch_pace(struct wf_session_rank *r, const struct wf_step_result *step)
 {
     if (step->window_steps == 0)
@@ -112,7 +114,7 @@ static enum weft_status write_traces(struct wf_session_rank *r, uint64_t step,
     return WEFT_OK;
 }
 
-/* Reports only the first failure: the others would repeat it. */
+/* Reports only the first failure, because later failures would repeat the message. */
 static void warn_sample(struct wf_session_rank *r, const char *why)
 {
     if (!r->sample_warned)
@@ -151,7 +153,8 @@ static void report_checkpoint(struct wf_session_rank *r)
         wf_session_warn(r, "cannot write a checkpoint: %s; the run continues", result.error);
 }
 
-/* -- the loop ------------------------------------------------------------------------------- */
+/* -- the loop
+ * ------------------------------------------------------------------------------- */
 
 static bool time_is_up(const struct wf_session_rank *r)
 {
@@ -172,12 +175,12 @@ static enum weft_status one_step(struct wf_session_rank *r, bool *stop, struct w
     bool asked = r->rank == 0 && r->session->stop != NULL && *r->session->stop;
     if (asked || wf_stop_signal() != 0 || time_is_up(r))
         wf_trainer_request_stop(r->trainer);
-    if (r->n_ranks == 1) /* the executor records the actions of several ranks */
+    if (r->n_ranks == 1) /* with several ranks, the executor records the actions */
         weft_comm_publish(r->comm, wf_trainer_steps_done(r->trainer) + 1, 0);
     WEFT_TRY(wf_trainer_step(r->trainer, &step, err));
     *stop = step.stop;
 
-    /* The trace is lost once anything else runs through the pipeline. */
+    /* Write the trace now: it is lost once anything else runs through the pipeline. */
     if (s->log.dir != NULL && step.step - r->resumed <= s->log.trace_steps)
         WEFT_TRY(write_traces(r, step.step, err));
 
@@ -189,7 +192,8 @@ static enum weft_status one_step(struct wf_session_rank *r, bool *stop, struct w
     if (is_due(r, s->log.sample, step.step))
         WEFT_TRY(sample(r, step.step, err));
 
-    /* The checkpoint comes last: a run that continues from it finds the logs of its step. */
+    /* The checkpoint is written last, so that a run that continues from it finds the logs of
+     * its step. */
     WEFT_TRY(wf_trainer_advance_checkpoint(r->trainer, err));
     report_checkpoint(r);
     return WEFT_OK;
@@ -205,16 +209,18 @@ static enum wf_session_end why_ended(const struct wf_session_rank *r, enum weft_
                                                    : WF_SESSION_END_TIME;
 }
 
-/* -- saving --------------------------------------------------------------------------------- */
+/* -- saving
+ * --------------------------------------------------------------------------------- */
 
-/* Returns true for failures after which all ranks can communicate and have the weights of the
- * previous step. */
+/* Returns true for failures after which all ranks can still communicate and have the weights of
+ * the previous step. */
 static bool can_save(enum weft_status st)
 {
     return st == WEFT_OK || st == WEFT_NUMERIC || st == WEFT_DATA;
 }
 
-/* With the tokenizer the directory of the model is complete for weft generate. */
+/* Copies the tokenizer, so that the directory of the model contains all files that weft
+ * generate needs. */
 static enum weft_status copy_tokenizer(const struct wf_session_rank *r, struct weft_error *err)
 {
     if (access(r->dir.tokenizer, F_OK) != 0)
@@ -237,8 +243,8 @@ static enum weft_status save_model(struct wf_session_rank *r, struct weft_error 
     return WEFT_OK;
 }
 
-/* Saves a checkpoint of an unfinished run, or the weights of a finished one.  Without
- * checkpoints it saves the weights in both cases. */
+/* Saves a checkpoint if the run is unfinished, or the weights if it is finished.  If
+ * checkpoints are disabled, saves the weights in both cases. */
 static enum weft_status save(struct wf_session_rank *r, struct weft_error *err)
 {
     const struct wf_train_settings *s = r->settings;
@@ -254,7 +260,8 @@ static enum weft_status save(struct wf_session_rank *r, struct weft_error *err)
     return save_model(r, err);
 }
 
-/* Returns the status of the steps, or that of saving if all steps succeeded. */
+/* Saves after the steps.  Returns the status of the steps, or the status of saving if all steps
+ * succeeded. */
 static enum weft_status save_after(struct wf_session_rank *r, enum weft_status st,
                                    struct weft_error *err)
 {
@@ -268,7 +275,8 @@ static enum weft_status save_after(struct wf_session_rank *r, enum weft_status s
     return st;
 }
 
-/* -- the session ----------------------------------------------------------------------------- */
+/* -- the session
+ * ----------------------------------------------------------------------------- */
 
 static enum weft_status all_steps(struct wf_session_rank *r, struct weft_error *err)
 {
@@ -310,7 +318,7 @@ enum weft_status wf_session_run_rank(struct weft_comm *comm, void *arg, struct w
     if (session->on_hang != NULL)
         weft_comm_on_hang(comm, session->on_hang, session->arg);
 
-    /* Ranks that are threads exist only once the layout is chosen. */
+    /* Ranks that are threads can be started only after the layout is chosen. */
     struct wf_layout_choice choice = {0};
     enum weft_status st = WEFT_OK;
     if (weft_comm_launcher() != NULL)

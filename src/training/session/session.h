@@ -21,7 +21,8 @@
 #include "weft/comm.h"
 #include "weft/status.h"
 
-/* -- events --------------------------------------------------------------------------------- */
+/* -- events
+ * --------------------------------------------------------------------------------- */
 
 /* Each kind names the fields of struct wf_session_event that it sets. */
 enum wf_session_event_kind {
@@ -49,12 +50,13 @@ enum wf_session_end {
 
 /* The state of a run before its first step. */
 struct wf_session_start {
-    struct wf_trainer_info info; /* of rank 0 */
+    struct wf_trainer_info info; /* information of rank 0 */
     struct wf_rank_totals totals;
     const char *transport;
-    const char *archived_model; /* where the weights of a finished run were moved; or NULL */
-    const char
-        *archived_metrics; /* where the metrics of an unfinished run were moved; or NULL */
+    /* path to which the weights of a finished run were moved, or NULL */
+    const char *archived_model;
+    /* path to which the metrics of an unfinished run were moved, or NULL */
+    const char *archived_metrics;
 };
 
 /* All pointers are borrowed until the callback returns. */
@@ -72,41 +74,45 @@ struct wf_session_event {
     bool has_weights;
 };
 
-/* Receives the events of rank 0, in order, on its thread.  Other ranks have none. */
+/* Receives the events of rank 0, in order, on the thread of rank 0.  The other ranks emit no
+ * events. */
 typedef void wf_session_event_fn(void *arg, const struct wf_session_event *event);
 
 struct wf_session {
-    struct wf_train_settings *settings; /* borrowed; parallel.auto changes them */
+    struct wf_train_settings *settings; /* borrowed; parallel.auto changes these settings */
     wf_session_event_fn *on_event;      /* NULL: events are dropped */
-    const bool *stop;      /* rank 0 stops before the next step once it is true; may
-                                           be NULL */
-    weft_hang_fn *on_hang; /* for weft_comm_on_hang(); NULL: none */
-    void *arg;             /* of both */
+    /* rank 0 stops before the next step once *stop is true; NULL: never */
+    const bool *stop;
+    weft_hang_fn *on_hang; /* callback for weft_comm_on_hang(); NULL: none */
+    void *arg;             /* argument of on_event and on_hang */
 };
 
-/* -- running -------------------------------------------------------------------------------- */
+/* -- running
+ * -------------------------------------------------------------------------------- */
 
 /* Completes and checks the settings before a session or a dry run: infers model.vocab, compares
  * parallel.transport with how this process was started, and divides the cores among ranks if
- * parallel.threads is auto.  Returns WEFT_USAGE if they do not fit together.  Local. */
+ * parallel.threads is auto.  Returns WEFT_USAGE if settings contradict each other.  Local. */
 enum weft_status wf_session_prepare(struct wf_train_settings *s, struct weft_error *err);
 
-/* Runs the session: under an MPI launcher as one rank, otherwise with one thread per rank.
- * Collective. */
+/* Runs the session: one rank if an MPI launcher started this process, otherwise all ranks with
+ * one thread each.  Collective. */
 enum weft_status wf_session_run(struct wf_session *session, struct weft_error *err);
 
-/* Ends an MPI run in which this rank fails before wf_session_run(): the other ranks receive its
- * error instead of waiting.  Does nothing without a launcher.  Returns st.  Collective. */
+/* Ends an MPI run in which this rank fails before wf_session_run(): the other ranks receive the
+ * error of this rank instead of waiting for it.  Does nothing without a launcher.  Returns
+ * `st`.  Collective. */
 enum weft_status wf_session_fail(enum weft_status st, struct weft_error *err);
 
-/* Compares the settings of all ranks; with parallel.auto then chooses the layout and stores the
- * reasons in *out, which the caller releases after every outcome.  It stays zeroed without
- * parallel.auto and on ranks other than 0.  comm NULL: ranks are threads.  Collective. */
+/* Compares the settings of all ranks.  With parallel.auto, then chooses the layout and stores
+ * the reasons in *out, which the caller releases after success and after failure.  *out stays
+ * zeroed without parallel.auto and on ranks other than 0.  If comm is NULL, ranks are threads.
+ * Collective. */
 enum weft_status wf_session_choose_layout(struct wf_train_settings *s, struct weft_comm *comm,
                                           struct wf_layout_choice *out, struct weft_error *err);
 
-/* Returns WEFT_NOMEM if the ranks of this process need more memory than the machine has.  Processes
- * of an MPI run may be on any machine and are not checked.  Local. */
+/* Returns WEFT_NOMEM if the ranks of this process need more memory than the machine has.
+ * Processes of an MPI run may be on any machine and are not checked.  Local. */
 enum weft_status wf_session_check_memory(const struct wf_topology *topology,
                                          struct weft_error *err);
 

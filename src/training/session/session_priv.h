@@ -1,4 +1,4 @@
-/* One rank's part of a session. */
+/* The part of a session that runs on one rank. */
 #ifndef TRAINING_SESSION_SESSION_PRIV_H
 #define TRAINING_SESSION_SESSION_PRIV_H
 
@@ -10,13 +10,13 @@
 #include "training/session/session.h"
 
 struct wf_session_rank {
-    const struct wf_session *session; /* borrowed, as the next two */
+    const struct wf_session *session; /* session, settings and comm are borrowed */
     const struct wf_train_settings *settings;
     struct weft_comm *comm;
     struct wf_trainer *trainer;         /* owned */
-    struct wf_rundir dir;               /* on rank 0; zeroed without log.dir */
-    struct wf_report_server *server;    /* owned, on rank 0; NULL: not served */
-    struct wf_tensorboard *tensorboard; /* owned, on rank 0; NULL: not written */
+    struct wf_rundir dir;               /* used on rank 0 only; zeroed without log.dir */
+    struct wf_report_server *server;    /* owned, on rank 0; NULL: the report is not served */
+    struct wf_tensorboard *tensorboard; /* owned, on rank 0; NULL: no event file is written */
     struct wf_sampler sampler;
     bool sample_warned;
     double token_flops, peak_flops, bubble_plan;
@@ -24,7 +24,9 @@ struct wf_session_rank {
     uint64_t resumed; /* the step of the checkpoint that the run continues from; 0: none */
     uint64_t saved;   /* the step of the newest checkpoint, on rank 0; 0: none */
     uint32_t rank, n_ranks;
-    uint32_t slow_rank, n_slow; /* the slow rank of the last comparison; comparisons in a row */
+    /* the slow rank of the last comparison; number of consecutive comparisons in which it was
+     * slow */
+    uint32_t slow_rank, n_slow;
 };
 
 /* Passes an event to the front end; does nothing on ranks other than 0. */
@@ -39,8 +41,9 @@ enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *e
  * locked, so that the page shows that the run has ended.  Local. */
 void wf_session_write_report(const struct wf_session_rank *r);
 
-/* Gathers the speed and memory of all ranks.  All measure at the same time, as they will compute.
- * `cores` are those that this rank may use.  *out is filled on rank 0.  Collective. */
+/* Gathers the speed and the memory of all ranks on rank 0, which fills *out.  All ranks measure
+ * at the same time, since they will also compute at the same time.  `cores` are the cores that
+ * this rank may use.  Collective. */
 enum weft_status wf_session_gather_totals(struct weft_comm *comm,
                                           const struct wf_trainer *trainer,
                                           const struct wf_cores *cores,

@@ -11,8 +11,7 @@
 
 #include "base/clock.h"
 
-/* Signal handlers have no argument, so this state belongs to the process.  All ranks access it;
- * lock-free atomics are safe in threads and in signal handlers. */
+/* Signal handlers have no user argument, so this state is global to the process. */
 static atomic_int stop_signal;
 static atomic_int finished;
 static _Atomic int64_t first_ns;
@@ -36,7 +35,8 @@ static void handle(int number)
         write_message(messages[0]);
     } else if (stop_signal == number || now - first_ns > SAME_REQUEST_NS) {
         write_message(messages[1]);
-        signal(number, SIG_DFL); /* delivered when this handler returns */
+        /* The signal raised below is delivered when this handler returns. */
+        signal(number, SIG_DFL);
         raise(number);
     }
     errno = saved_errno;
@@ -57,7 +57,7 @@ void wf_stop_catch_signals(const char *first, const char *second)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe must not end the run unsaved */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe must not end the run before its state is saved */
 }
 
 int wf_stop_signal(void)

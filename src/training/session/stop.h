@@ -11,10 +11,11 @@
  * string literals or NULL. */
 void wf_stop_catch_signals(const char *first, const char *second);
 
-/* Returns the signal that requested the stop; 0 if none arrived before the last step. */
+/* Returns the signal that requested the stop, or 0 if no signal arrived before the last
+ * step. */
 int wf_stop_signal(void);
 
-/* Discards signals, because all steps are done. */
+/* Discards pending stop requests, because all steps are done. */
 void wf_stop_finish(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The table of settings, and the checks between them. */
+/* The table of settings, and checks that involve several settings. */
 #include "training/settings/settings.h"
 
 #include <string.h>
@@ -9,7 +9,8 @@
 #define AT(field) .offset = offsetof(struct wf_train_settings, field)
 #define GIVEN(key) .given = offsetof(struct wf_train_settings, parallel.given.key)
 
-/* Limits: the largest integer that every YAML reader represents, and a generous count. */
+/* LARGEST: the largest integer that every YAML reader represents exactly.  MANY: a generous
+ * limit for counts. */
 #define LARGEST 9007199254740992.0 /* 2^53 */
 #define MANY 1048576
 
@@ -179,7 +180,8 @@ struct wf_setting_list wf_train_setting_list(void)
     return (struct wf_setting_list){rows, WEFT_LEN(rows)};
 }
 
-/* -- the model ------------------------------------------------------------------------------ */
+/* -- the model
+ * ------------------------------------------------------------------------------ */
 
 /* One size of the model: its key, its value in the settings, and where it is stored. */
 struct size_row {
@@ -193,7 +195,7 @@ static uint32_t or_else(uint32_t set, uint32_t otherwise)
     return set != 0 ? set : otherwise;
 }
 
-/* Sets what the sizes leave open in a model without a spec. */
+/* Sets the properties that the sizes do not determine, in a model without a spec. */
 static enum weft_status complete_model(const struct wf_train_settings *s, struct weft_model *m,
                                        struct weft_error *err)
 {
@@ -236,7 +238,7 @@ enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
         {"ctx", s->model.ctx, &m.ctx},
         {"residual_block_layers", s->model.residual_block_layers, &m.residual_block_layers},
     };
-    /* A spec without grouped queries stays without them if the number of heads changes. */
+    /* If a spec has no grouped queries, a changed number of heads does not introduce them. */
     if (s->model.heads != 0 && m.kv_heads == m.heads)
         m.kv_heads = s->model.heads;
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
@@ -279,7 +281,8 @@ static enum weft_status check_model(const struct wf_train_settings *s, struct we
     return dir ? WEFT_OK : wf_train_settings_model(s, &m, err);
 }
 
-/* -- all settings --------------------------------------------------------------------------- */
+/* -- all settings
+ * --------------------------------------------------------------------------- */
 
 static enum weft_status check_rates(const struct wf_train_settings *s, struct weft_error *err)
 {

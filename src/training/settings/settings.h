@@ -21,7 +21,7 @@
 #include "config/settings.h"
 #include "weft/spec.h"
 
-/* Values of choices, in the order of the table. */
+/* Values of settings that are a choice, in the order of the choices in the table. */
 enum wf_train_arch { WF_TRAIN_ARCH_AUTO, WF_TRAIN_ARCH_GPT2, WF_TRAIN_ARCH_LLAMA };
 enum wf_train_tied { WF_TRAIN_TIED_AUTO, WF_TRAIN_TIED_TRUE, WF_TRAIN_TIED_FALSE };
 enum wf_train_transport {
@@ -54,8 +54,8 @@ struct wf_train_settings {
         uint32_t transport; /* enum wf_train_transport */
         uint32_t threads;
         uint32_t cache; /* enum wf_train_cache */
-        bool automatic; /* the key is "auto" */
-        struct {        /* set by a file or a flag: parallel.auto does not change these */
+        bool automatic; /* the key in the file is parallel.auto */
+        struct {        /* keys set by a file or a flag, which parallel.auto does not change */
             bool pp, dp, chunks, micros, schedule, threads;
         } given;
     } parallel;
@@ -78,7 +78,7 @@ struct wf_train_settings {
     struct {
         uint32_t every, keep;
         char *resume;
-        bool in_background; /* the key is "async" */
+        bool in_background; /* the key in the file is checkpoint.async */
     } checkpoint;
     struct {
         char *dir;
@@ -92,23 +92,24 @@ struct wf_train_settings {
 /* Returns the table of all settings. */
 struct wf_setting_list wf_train_setting_list(void);
 
-/* Returns WEFT_USAGE if a micro-batch would have no sequence. */
+/* Returns WEFT_USAGE if a micro-batch would contain no sequence. */
 enum weft_status wf_train_check_micros(uint32_t micros, uint32_t batch, struct weft_error *err);
 
-/* Returns WEFT_USAGE if keys contradict each other: the model must be specified once, training data
- * must be given, micro-batches must not outnumber sequences, learning rates must not rise. */
+/* Returns WEFT_USAGE if keys contradict each other: the model must be specified once,
+ * training data must be given, micro-batches must not outnumber sequences, learning rates
+ * must not rise. */
 enum weft_status wf_train_settings_check(const struct wf_train_settings *s,
                                          struct weft_error *err);
 
-/* Stores the shape that model.spec or model.arch and the sizes describe; sizes override a spec.  Not
- * for model.dir, whose files describe the shape. */
+/* Stores the model shape that model.spec, or model.arch, and the sizes describe; sizes override
+ * a spec.  Do not call it with model.dir, where the files of the model describe the shape. */
 enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
                                          struct weft_model *out, struct weft_error *err);
 
-/* Where a run continues from: checkpoint.resume. */
+/* Whether and from where a run continues, as checkpoint.resume specifies. */
 enum wf_resume_mode {
     WF_RESUME_NO,
-    WF_RESUME_NEWEST, /* auto: from the newest checkpoint in log.dir, if there is one */
+    WF_RESUME_NEWEST, /* "auto": from the newest checkpoint in log.dir, if there is one */
     WF_RESUME_PATH
 };
 struct wf_resume {
@@ -119,13 +120,14 @@ struct wf_resume {
 /* Parses checkpoint.resume. */
 struct wf_resume wf_train_settings_resume(const struct wf_train_settings *s);
 
-/* Sets model.vocab if it is auto and model.dir is not given: to the vocabulary size of
- * data.tokenizer or else of the tokenizer that made data.train.  Leaves it unchanged if neither is
- * known.  Local. */
+/* If model.vocab is auto and model.dir is not given, sets model.vocab to the vocabulary size of
+ * data.tokenizer or, without it, of the tokenizer that made data.train.  Leaves model.vocab
+ * unchanged if neither size is known.  Local. */
 enum weft_status wf_train_settings_infer_vocab(struct wf_train_settings *s,
                                                struct weft_error *err);
 
-/* Returns the curve of the learning rate; decay_steps is train.steps if it is auto. */
+/* Returns the curve of the learning rate.  If decay_steps is auto, the curve uses
+ * train.steps. */
 struct wf_lr_curve wf_train_settings_curve(const struct wf_train_settings *s);
 
 #endif

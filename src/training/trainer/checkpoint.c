@@ -52,7 +52,8 @@ static enum weft_status broadcast(const struct wf_checkpointer *c, void *data, s
     return c->comm == NULL ? WEFT_OK : weft_comm_broadcast(c->comm, data, bytes, err);
 }
 
-/* -- creation ------------------------------------------------------------------------------- */
+/* -- creation
+ * ------------------------------------------------------------------------------- */
 
 static enum weft_status prepare_root(void *checkpointer, struct weft_error *err)
 {
@@ -129,7 +130,8 @@ void wf_checkpointer_free(struct wf_checkpointer *c)
     free(c);
 }
 
-/* -- commit --------------------------------------------------------------------------------- */
+/* -- commit
+ * --------------------------------------------------------------------------------- */
 
 static enum weft_status store_commit(struct wf_checkpointer *c, struct weft_error *err)
 {
@@ -226,7 +228,8 @@ static void discard(struct wf_checkpointer *c)
     c->in_progress = false;
 }
 
-/* -- progress ------------------------------------------------------------------------------- */
+/* -- progress
+ * ------------------------------------------------------------------------------- */
 
 /* Sends the causes of write failures to rank 0, which keeps the first cause. */
 static enum weft_status gather_failures(struct wf_checkpointer *c, bool *failed,

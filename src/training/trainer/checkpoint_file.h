@@ -1,4 +1,5 @@
-/* The file of one rank in a checkpoint: snapshots the rank's shards and writes them on a thread. */
+/* The file of one rank in a checkpoint: snapshots the rank's shards and writes them on a
+ * thread. */
 #ifndef TRAINING_TRAINER_CHECKPOINT_FILE_H
 #define TRAINING_TRAINER_CHECKPOINT_FILE_H
 

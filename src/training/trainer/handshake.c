@@ -30,7 +30,8 @@ struct fingerprint {
     uint64_t settings_bytes;
 };
 
-/* -- hashes --------------------------------------------------------------------------------- */
+/* -- hashes
+ * --------------------------------------------------------------------------------- */
 
 static uint64_t hash_file(const char *path, uint64_t h)
 {
@@ -102,7 +103,8 @@ static uint64_t hash_settings(const char *text)
     return h;
 }
 
-/* -- the comparison ------------------------------------------------------------------------- */
+/* -- the comparison
+ * ------------------------------------------------------------------------- */
 
 /* A line without its indentation, for printing. */
 struct line_view {

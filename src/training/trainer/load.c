@@ -87,7 +87,8 @@ enum weft_status wf_load_infer(const struct wf_weights *w, struct wf_infer *m,
     return wf_infer_load(m, read_param, (void *)w, err);
 }
 
-/* -- ranges of a checkpoint ----------------------------------------------------------------- */
+/* -- ranges of a checkpoint
+ * ----------------------------------------------------------------- */
 
 struct weight_reading {
     struct wf_ckpt *store;
@@ -126,7 +127,8 @@ enum weft_status wf_load_ranges(struct wf_ckpt *store, const struct wf_load_rang
     return r.err.status;
 }
 
-/* -- hash ----------------------------------------------------------------------------------- */
+/* -- hash
+ * ----------------------------------------------------------------------------------- */
 
 enum weft_status wf_load_hash(const struct wf_weights *w, char out[WF_HASH_HEX_SIZE],
                               struct weft_error *err)

@@ -21,7 +21,8 @@ static uint32_t own_rank(const struct wf_resume_setup *setup)
     return setup->comm == NULL ? 0 : weft_comm_rank(setup->comm);
 }
 
-/* -- the model ------------------------------------------------------------------------------ */
+/* -- the model
+ * ------------------------------------------------------------------------------ */
 
 static enum weft_status check_params(const struct wf_param_list *params,
                                      const struct wf_ckpt *ckpt, struct weft_error *err)
@@ -86,7 +87,8 @@ static enum weft_status check_model(const struct weft_model *model, const struct
     return st;
 }
 
-/* -- choosing a checkpoint ------------------------------------------------------------------ */
+/* -- choosing a checkpoint
+ * ------------------------------------------------------------------ */
 
 struct resume_search {
     const struct wf_resume_setup *setup;
@@ -141,7 +143,8 @@ static enum weft_status choose(const struct wf_resume_setup *setup, uint64_t bel
     return st;
 }
 
-/* -- loading -------------------------------------------------------------------------------- */
+/* -- loading
+ * -------------------------------------------------------------------------------- */
 
 /* Reads all ranges with all threads.  If there are other ranks, reads a few ranges at a time
  * and sends heartbeats in between. */

@@ -7,7 +7,8 @@
 #include "training/trainer/summary.h"
 
 struct wf_stragglers {
-    /* a rank is slow if its pace is this many times that of the fastest rank; 0: off */
+    /* a rank is slow if its time per planned work is this many times that of the fastest rank;
+     * 0: off */
     double factor;
     double *planned_work; /* owned: (n_ranks), computed from the costs of the model */
     double *compute_ns;   /* owned: (n_ranks), computing time in the current window */

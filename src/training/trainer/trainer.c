@@ -130,7 +130,8 @@ void wf_trainer_free(struct wf_trainer *t)
     free(t);
 }
 
-/* -- queries -------------------------------------------------------------------------------- */
+/* -- queries
+ * -------------------------------------------------------------------------------- */
 
 uint64_t wf_trainer_steps_done(const struct wf_trainer *t)
 {

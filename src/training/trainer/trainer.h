@@ -33,9 +33,9 @@ struct wf_trainer;
 struct wf_param; /* compute/model/stage.h */
 
 /* Loads or initializes the model, opens the data, checks that all ranks have the same settings,
- * schedule, data and program, resumes from a checkpoint if the settings require it, and allocates
- * all memory.  comm is borrowed; NULL: this rank is the only one.  On success the caller owns *out
- * and frees it with wf_trainer_free().  Collective. */
+ * schedule, data and program, resumes from a checkpoint if the settings require it, and
+ * allocates all memory.  comm is borrowed; NULL: this rank is the only one.  On success the
+ * caller owns *out and frees it with wf_trainer_free().  Collective. */
 enum weft_status wf_trainer_new(const struct wf_train_settings *settings,
                                 struct weft_comm *comm, struct wf_trainer **out,
                                 struct weft_error *err);
@@ -132,7 +132,8 @@ const struct wf_param *wf_trainer_params(const struct wf_trainer *t, uint32_t st
 /* Packs all weights.  Required after a caller has changed the values of parameters.  Local. */
 void wf_trainer_pack(struct wf_trainer *t);
 
-/* -- queries -------------------------------------------------------------------------------- */
+/* -- queries
+ * -------------------------------------------------------------------------------- */
 
 struct wf_rank_bytes {
     size_t weights, gradients, packed, activations, messages, scratch, moments, total;

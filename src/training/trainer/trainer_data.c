@@ -10,7 +10,8 @@
 #include "training/data/meta.h"
 #include "weft/comm.h"
 
-/* -- opening -------------------------------------------------------------------------------- */
+/* -- opening
+ * -------------------------------------------------------------------------------- */
 
 /* Adds the name of the setting to a message and, if ranks may see different files, the rank. */
 static enum weft_status add_context(const struct wf_topology *l, uint32_t rank,
@@ -113,7 +114,8 @@ void wf_trainer_data_release(struct wf_trainer_data *d)
     free(d->target_at);
 }
 
-/* -- reading -------------------------------------------------------------------------------- */
+/* -- reading
+ * -------------------------------------------------------------------------------- */
 
 enum weft_status wf_trainer_data_read(struct wf_trainer_data *d, const struct wf_batch *from,
                                       uint64_t index, uint64_t step, size_t *n_targets,

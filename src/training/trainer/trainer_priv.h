@@ -79,7 +79,8 @@ struct wf_trainer {
 /* Sets an error that names the missing memory and how to reduce the need for it. */
 enum weft_status wf_trainer_no_memory(const char *what, size_t bytes, struct weft_error *err);
 
-/* -- trainer_stages.c ----------------------------------------------------------------------- */
+/* -- trainer_stages.c
+ * ----------------------------------------------------------------------- */
 
 /* Creates the program, the stages and the executor.  Local. */
 enum weft_status wf_trainer_init_stages(struct wf_trainer *t, const struct wf_train_settings *s,
@@ -98,7 +99,8 @@ void wf_trainer_pack_param(struct wf_trainer *t, uint32_t stage, const struct wf
 /* Describes the work of a rank in messages about waits.  It is a weft_describe_fn. */
 void wf_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out, size_t size);
 
-/* -- trainer_groups.c ----------------------------------------------------------------------- */
+/* -- trainer_groups.c
+ * ----------------------------------------------------------------------- */
 
 /* Creates the groups and the optimizer.  Local. */
 enum weft_status wf_trainer_init_groups(struct wf_trainer *t, const struct wf_train_settings *s,
@@ -121,19 +123,21 @@ enum weft_status wf_trainer_finish_reduction(struct wf_trainer *t, size_t i,
 enum weft_status wf_trainer_update(struct wf_trainer *t, const struct wf_optim_step *step,
                                    struct weft_error *err);
 
-/* -- trainer_state.c ------------------------------------------------------------------------ */
+/* -- trainer_state.c
+ * ------------------------------------------------------------------------ */
 
 /* Creates the checkpointer if the settings enable checkpoints.  Collective. */
 enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
                                              const struct wf_train_settings *s,
                                              struct weft_error *err);
 
-/* Loads weights, moments and the step number from a checkpoint if checkpoint.resume requires it.
- * Collective. */
+/* Loads weights, moments and the step number from a checkpoint if checkpoint.resume requires
+ * it.  Collective. */
 enum weft_status wf_trainer_resume(struct wf_trainer *t, const struct wf_train_settings *s,
                                    struct weft_error *err);
 
-/* -- other files ---------------------------------------------------------------------------- */
+/* -- other files
+ * ---------------------------------------------------------------------------- */
 
 /* Checks that all ranks have the same settings, schedule, data and program, and names the first
  * difference.  Collective. */

@@ -1,4 +1,5 @@
-/* Generates text during training: rank 0 gathers the weights and samples; the other ranks wait. */
+/* Generates text during training: rank 0 gathers the weights and samples; the other ranks
+ * wait. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -13,7 +13,8 @@
 
 enum { SLOT_ALIGN = 64 };
 
-/* -- stages --------------------------------------------------------------------------------- */
+/* -- stages
+ * --------------------------------------------------------------------------------- */
 
 static struct wf_tstage_spec stage_spec(const struct wf_trainer *t,
                                         const struct wf_train_settings *s, uint32_t stage)
@@ -128,7 +129,8 @@ void wf_trainer_release_stages(struct wf_trainer *t)
     weft_program_free(t->program);
 }
 
-/* -- executor ------------------------------------------------------------------------------- */
+/* -- executor
+ * ------------------------------------------------------------------------------- */
 
 enum weft_status wf_trainer_init_exec(struct wf_trainer *t, struct weft_error *err)
 {
@@ -170,7 +172,8 @@ void wf_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out
         weft_program_describe(t->program, rank % t->topology.pp, (size_t)doing, out, size);
 }
 
-/* -- packing -------------------------------------------------------------------------------- */
+/* -- packing
+ * -------------------------------------------------------------------------------- */
 
 struct pack_job {
     struct wf_tstage *stage;
@@ -199,7 +202,8 @@ void wf_trainer_pack(struct wf_trainer *t)
             wf_tstage_pack(t->stages[s]);
 }
 
-/* -- weights -------------------------------------------------------------------------------- */
+/* -- weights
+ * -------------------------------------------------------------------------------- */
 
 static enum weft_status check_names(const struct wf_trainer *t, const struct wf_hf *hf,
                                     struct weft_error *err)

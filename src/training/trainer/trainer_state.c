@@ -20,7 +20,8 @@ static char *checkpoint_root(const struct wf_train_settings *s)
     return wf_path_join(s->log.dir, "checkpoints");
 }
 
-/* -- saving --------------------------------------------------------------------------------- */
+/* -- saving
+ * --------------------------------------------------------------------------------- */
 
 /* Lists the shards of this rank, with the values and moments of the optimizer. */
 static enum weft_status list_tensors(const struct wf_trainer *t,
@@ -99,7 +100,8 @@ struct wf_checkpoint_result wf_trainer_poll_checkpoint(struct wf_trainer *t)
     return wf_checkpointer_poll(t->checkpointer);
 }
 
-/* -- loading -------------------------------------------------------------------------------- */
+/* -- loading
+ * -------------------------------------------------------------------------------- */
 
 static size_t count_ranges(const struct wf_trainer *t)
 {
