@@ -4,12 +4,13 @@
  * order; otherwise the receiver would take one message for another.  Both kinds of lowering
  * guarantee this order by construction:
  *
- *  - late: a send directly follows its producer.  A receive directly precedes its consumer, after
- *    all receives of messages that were sent earlier on that channel.  This adds no wait, because
- *    messages of a channel arrive in order.
- *  - pytorch: a sweep runs one cell of each rank per round.  The receive is appended to the
- *    receiver's list at the moment of sending.  So all messages have one common order, and even
- *    blocking sends cannot deadlock.  Receives come earlier than necessary.
+ *  - late: a send directly follows its producer.  A receive directly precedes its consumer, but
+ *    follows all receives of messages that were sent earlier on the same channel.  This order
+ *    adds no wait, because the messages of a channel arrive in order.
+ *  - pytorch: a sweep over the ranks processes one cell of each rank per round.  When a rank
+ *    sends a message, the receive is appended to the list of the receiver at once.  So all
+ *    messages have one common order, and even blocking sends cannot deadlock.  Receives are
+ *    earlier than necessary.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,32 +1,37 @@
-/* Greedy planning, tick by tick: a free rank starts the best action that is ready.
+/* Greedy planning.  Simulates time tick by tick.  In each tick, every free rank starts the best
+ * action that is ready.
  *
- * On every stage forwards run in micro order and so do backwards.  So the whole state is two
- * counters per stage, and a rank chooses among its few chunks:
+ * On every stage, forwards run in micro order, and backwards run in micro order.  So the whole
+ * state is two counters per stage: f[s] and b[s], the numbers of forwards and backwards done.
+ * A rank chooses among its few chunks:
  *
- *     forward of stage s is ready when   f[s] < f[s-1]             (stage 0: < M), its micro f[s]
- *     backward of stage s when           b[s] < min(f[s], b[s+1])  (the last: < f[s]), micro b[s]
+ *     F of stage s for micro f[s] is ready if  f[s] < f[s-1]             (stage 0: < M)
+ *     B of stage s for micro b[s] is ready if  b[s] < min(f[s], b[s+1])  (last stage: < f[s])
  *
- * The choice depends on the state at the start of the tick.  Only ranks that became free or whose
- * neighbours progressed are examined, so the time is linear in the number of actions.
+ * The choice depends on the state at the start of the tick.  The planner examines only ranks
+ * that became free and ranks whose neighbours made progress, so its run time is linear in the
+ * number of actions.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "planning/sched/gen/gen.h"
 
-/* Forces the inner loop into one function: calls would cost more than their bodies. */
+/* Forces inlining, so that the inner loop is one function.  The functions are so small that
+ * calls would cost more than the function bodies. */
 #define FAST __attribute__((always_inline)) static inline
 
 struct policy {
     const char *name;
     enum weft_placement_kind place;
     bool backward_first;
-    uint32_t b_ticks;   /* length of a backward; that of a forward is 1 */
-    uint32_t in_flight; /* maximum micros between stage 0's forward and backward; 0: no limit */
+    uint32_t b_ticks; /* duration of a backward in ticks; a forward takes 1 tick */
+    /* maximum number of micros after F and before B of stage 0; 0: no limit */
+    uint32_t in_flight;
 };
 
-/* A slot is a chunk of a rank.  prev and next are the slots of the neighbouring stages, or `stages`
- * beyond either end of the model. */
+/* A slot is one chunk of one rank.  prev and next are the slots of the neighbouring stages.  If
+ * there is no neighbouring stage, they are `stages`, the index of the slot beyond the model. */
 struct greedy_slot {
     uint32_t stage, rank, prev, next;
 };
@@ -37,11 +42,12 @@ struct task {
     bool backward;
 };
 
-/* For each slot, the number of forwards (or backwards) that are done, and the number that could be
- * done by now.  The limits are updated when neighbours progress, so that a choice reads the slots
- * of its own rank only. */
+/* Counters of one direction.  For each slot: the number of forwards (or backwards) that are
+ * done, and the limit, which is the number that the finished actions of the neighbouring stages
+ * permit.  The limits are updated when neighbours progress, so that the choice of a rank reads
+ * only the slots of this rank. */
 struct counters {
-    uint32_t *done, *limit; /* owned: (ranks, chunks), plus one beyond the model */
+    uint32_t *done, *limit; /* owned: (ranks, chunks), plus one entry beyond the model */
 };
 
 struct planner {
@@ -49,16 +55,18 @@ struct planner {
     struct wf_builder *b;
     uint32_t ranks, chunks, stages, micros;
     struct counters forward, backward;
-    struct greedy_slot *slots; /* owned: (ranks, chunks), plus one beyond the model */
-    struct task *active;       /* owned: (ranks), running tasks */
+    struct greedy_slot *slots; /* owned: (ranks, chunks), plus one entry beyond the model */
+    struct task *active;       /* owned: (ranks), the running tasks */
     uint32_t n_active;
-    bool *busy;     /* owned: (ranks) */
-    uint8_t *dirty; /* owned: (ranks, rounded up to 8): the rank has to be examined */
+    bool *busy; /* owned: (ranks) */
+    /* owned: (ranks, rounded up to 8), 1 if the planner has to examine the rank */
+    uint8_t *dirty;
 };
 
 #define NONE UINT32_MAX
 
-/* Returns the ready slot with the lowest next micro; among equals the first chunk, or the last. */
+/* Returns the ready slot with the lowest next micro.  If several slots are equal, returns the
+ * slot of the first chunk, or of the last chunk with `last_first`. */
 FAST uint32_t lowest_micro(const struct counters *c, uint32_t base, uint32_t chunks,
                            bool last_first)
 {
@@ -76,7 +84,8 @@ FAST uint32_t lowest_micro(const struct counters *c, uint32_t base, uint32_t chu
     return best;
 }
 
-/* For waves: returns the deepest chunk that is ready, with a limit on micros in flight. */
+/* For waves: returns the slot of the deepest chunk whose forward is ready.  A forward of stage
+ * 0 is not ready while the maximum number of micros is in flight. */
 static uint32_t deepest(const struct planner *p, uint32_t base)
 {
     const struct counters *f = &p->forward;
@@ -88,7 +97,9 @@ static uint32_t deepest(const struct planner *p, uint32_t base)
     return NONE;
 }
 
-/* Backwards prefer the stage nearest to the loss, forwards the one nearest to the input. */
+/* Returns the slot of the best ready forward or backward, or NONE.  Among equal micros,
+ * backwards prefer the stage nearest to the loss, and forwards prefer the stage nearest to the
+ * input. */
 FAST uint32_t choose(const struct planner *p, uint32_t rank, bool backward, bool waves)
 {
     uint32_t base = rank * p->chunks;
@@ -117,8 +128,8 @@ FAST bool start_action(struct planner *p, uint32_t rank, bool back_first, bool w
     return true;
 }
 
-/* Starts an action on every free rank that is marked as dirty.  A mark is one byte, so that marking
- * is a plain store, and eight marks are tested at a time. */
+/* Starts an action on every free rank that is marked as dirty.  Each mark is one byte, so that
+ * setting a mark is a plain store.  The loop tests eight marks at a time. */
 FAST void start_actions(struct planner *p, bool back_first, bool waves)
 {
     uint32_t n = p->n_active;
@@ -135,8 +146,8 @@ FAST void start_actions(struct planner *p, bool back_first, bool waves)
     p->n_active = n;
 }
 
-/* Counts a finished action, updates the limits that depend on it, and marks the rank itself and the
- * rank of the neighbouring stage. */
+/* Counts a finished action and updates the limits that depend on the action.  Marks the rank of
+ * the action and the rank of the dependent stage as dirty. */
 FAST void finish(struct planner *p, struct task task)
 {
     const struct greedy_slot *at = &p->slots[task.slot];
@@ -210,11 +221,13 @@ static bool planner_init(struct planner *p)
         p->slots[slot_of(p, s)] = (struct greedy_slot){
             s, p->b->rank_of[s], slot_of(p, (int64_t)s - 1), slot_of(p, (int64_t)s + 1)};
     p->forward.limit[slot_of(p, 0)] = p->micros;
-    p->backward.done[p->stages] = p->micros; /* the last stage waits for no other backward */
+    /* backwards of the last stage depend on no other backward */
+    p->backward.done[p->stages] = p->micros;
     return true;
 }
 
-/* Plans with a policy that is constant in each call, so that the compiler specializes the loop. */
+/* Runs the planner.  Every caller passes constants for the policy flags, so that the compiler
+ * specializes the loop for each policy. */
 FAST uint64_t plan_by(struct planner *p, bool back_first, bool waves)
 {
     uint64_t tick = 0;
@@ -234,7 +247,8 @@ static uint64_t plan_all(struct planner *p)
     return p->policy->backward_first ? plan_by(p, true, false) : plan_by(p, false, false);
 }
 
-/* Makes a schedule by a policy.  *ticks (may be NULL) is the length of the plan. */
+/* Generates a schedule with a policy.  Stores the length of the plan in *ticks, unless `ticks`
+ * is NULL. */
 static enum weft_status make(const struct policy *policy, const struct weft_gen_params *params,
                              uint64_t *ticks, struct weft_schedule **out,
                              struct weft_error *err)
@@ -263,8 +277,9 @@ static enum weft_status make(const struct policy *policy, const struct weft_gen_
     return wf_builder_finish(&b, out, err);
 }
 
-/* The two planners of burn_dragon.  Forward first keeps all micros in flight.  Backward first is not
- * 1F1B, because nothing limits its warm-up. */
+/* The two greedy planners of burn_dragon.  The planner that prefers forwards keeps all micros
+ * in flight.  The planner that prefers backwards does not produce 1F1B, because nothing limits
+ * its warm-up. */
 WF_GENERATOR(greedy_gpipe)
 {
     static const struct policy policy = {.name = "greedy-gpipe", .b_ticks = 1};
@@ -278,8 +293,9 @@ WF_GENERATOR(greedy_1f1b)
     return make(&policy, params, NULL, out, err);
 }
 
-/* Hanayo's waves: stages go down the ranks and up again, once or more.  P micros are in flight, so
- * a rank needs about the memory of 1F1B's first rank.  One more is in flight if that is faster. */
+/* Hanayo's waves: the stages go down the ranks and up again, once or several times.  P micros
+ * are in flight, so every rank needs about as much memory as the first rank of 1F1B.  P + 1
+ * micros are in flight if the plan is then shorter. */
 WF_GENERATOR(wave)
 {
     struct policy policy = {.name = "wave",

@@ -1,6 +1,7 @@
-/* Looped BFS: all micros run through a chunk before the next chunk starts.  Backwards run in the
- * reverse order of chunks and micros.  The gradient of each chunk is completed in one burst, so
- * its reduction overlaps with the following chunks.  Memory is that of GPipe.
+/* Looped BFS: all micros run through a chunk before the next chunk starts.  Backwards run in
+ * the reverse order of chunks and micros.  All backwards of a chunk are consecutive, so the
+ * gradient reduction of the chunk overlaps with the backwards of the following chunks.  The
+ * memory use is the same as that of GPipe.
  */
 #include "planning/sched/gen/gen.h"
 

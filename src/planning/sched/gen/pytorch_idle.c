@@ -1,4 +1,4 @@
-/* Computes the empty cells of PyTorch's tables. */
+/* Computes the positions of the empty cells in PyTorch's schedule tables. */
 #include "planning/sched/gen/pytorch_idle.h"
 
 #include <stdlib.h>
@@ -24,10 +24,12 @@ size_t wf_pytorch_idle_max(const struct weft_gen_params *params)
            (size_t)params->micros * params->chunks;
 }
 
-/* State of a pass through all rows in parallel, one column at a time. */
+/* The state of one pass over the table.  The pass processes one column of all rows at a
+ * time. */
 struct spacer {
     const struct weft_schedule *s;
-    uint8_t *seen;             /* owned: (stages, micros), forward done in an earlier column */
+    /* owned: (stages, micros), 1 if the forward is in an earlier column */
+    uint8_t *seen;
     size_t *pc;                /* owned: (ranks) */
     struct weft_action **rows; /* owned: (ranks), the new rows */
     size_t *n_row, *cap_row;   /* owned: (ranks) */
@@ -52,8 +54,8 @@ static size_t forward_cell(const struct spacer *sp, uint32_t stage, uint32_t mic
     return (size_t)stage * sp->s->place.n_micros + micro;
 }
 
-/* Appends one column.  Sets *more to true if a rank has cells left.  Returns false if there is
- * no memory. */
+/* Appends one column to the new rows.  Sets *more to true if any rank has cells left.  Returns
+ * false if there is no memory. */
 static bool space_column(struct spacer *sp, bool *more)
 {
     static const struct weft_action idle = {.kind = WEFT_ACT_IDLE};
@@ -72,7 +74,8 @@ static bool space_column(struct spacer *sp, bool *more)
         sp->pc[r] += !wait;
     }
 
-    /* Other stages can use the forwards of this column from the next column on. */
+    /* Other stages can use the results of this column's forwards starting with the next
+     * column. */
     for (uint32_t r = 0; r < n_ranks; r++) {
         if (sp->n_row[r] == 0)
             continue;

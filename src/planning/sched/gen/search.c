@@ -1,4 +1,5 @@
-/* The problem of a search, the timing of orders, and the best orders of each family. */
+/* Sets up the problem of a search, computes the times of orders, and stores the best order of
+ * each family. */
 #include "planning/sched/gen/search.h"
 
 #include <stdlib.h>
@@ -14,7 +15,8 @@ static enum weft_placement_kind place_kind(const struct wf_search_setup *setup)
     return setup->chunks == 1 ? WEFT_PLACEMENT_LINEAR : WEFT_PLACEMENT_V;
 }
 
-/* With every placement, a rank has one of each P consecutive stages. */
+/* Fills rank_of and stage_of.  With every supported placement, each group of P consecutive
+ * stages has exactly one stage on every rank. */
 static void fill_stages(struct wf_search *s)
 {
     wf_placement_fill(s->rank_of, s->n_ranks, s->n_stages, place_kind(&s->setup));
@@ -54,7 +56,7 @@ static void fill_ops(struct wf_search *s, const struct weft_gen_params *params)
     }
 }
 
-/* Returns the time of a rank for one micro in its first n passes. */
+/* Returns the total time that a rank needs for the first `n_passes` passes of one micro. */
 static double micro_time(const struct wf_search *s, uint32_t rank, uint32_t n_passes)
 {
     double t = 0;
@@ -64,10 +66,11 @@ static double micro_time(const struct wf_search *s, uint32_t rank, uint32_t n_pa
     return t;
 }
 
-/* Computes a lower bound.  Rank r starts no earlier than the first micro can reach it.  From then on
- * it takes at least its own work.  And before the last gradient returns to r, each later rank q
- * must have finished all its forwards and gradients, which start no earlier than the first micro
- * reaches q:
+/* Computes a lower bound of the score.  Rank r starts no earlier than the time at which the
+ * first micro can reach it.  After that, rank r needs at least the time of its own work.  In
+ * addition, before the last gradient returns to r, each later rank q must have finished all its
+ * forwards and input gradients.  The work of q starts no earlier than the time at which the
+ * first micro can reach q:
  *
  *     r   F                                      I W
  *     q     hop F F F I F I ... all of q's ... I hop
@@ -189,8 +192,9 @@ double wf_search_peak(const struct wf_search *s, const uint32_t *row)
     return peak;
 }
 
-/* Lists one micro after the other: all its forwards, then its gradients in reverse, each followed by
- * its weight gradient.  No order needs less memory. */
+/* Lists the actions of one micro after the other: for each micro all forwards, then the input
+ * gradients in reverse stage order, each followed by its weight gradient.  No other order needs
+ * less memory. */
 static void sequential_order(const struct wf_search *s, uint32_t rank, uint32_t *row)
 {
     size_t n = 0;
@@ -233,7 +237,8 @@ enum weft_status wf_search_check_limits(struct wf_search *s, struct weft_error *
     return WEFT_OK;
 }
 
-/* Runs rank r until it ends or waits.  Pushes ranks that it wakes on `ready`. */
+/* Runs rank r until its list ends or it has to wait.  Pushes the ranks that become ready on the
+ * stack `ready`. */
 static void run_rank(struct wf_search *s, const uint32_t *row, uint32_t r, uint32_t *n_ready,
                      size_t *n_done)
 {
@@ -257,7 +262,8 @@ static void run_rank(struct wf_search *s, const uint32_t *row, uint32_t r, uint3
         s->topo[(*n_done)++] = id;
         if (op->to != WF_OP_NONE) {
             uint32_t dependent = s->ops[op->to].rank;
-            if (s->waits_for[dependent] == id) { /* never r itself, which is running */
+            /* the waiting rank is never r, because r is running */
+            if (s->waits_for[dependent] == id) {
                 s->waits_for[dependent] = WF_OP_NONE;
                 s->ready[(*n_ready)++] = dependent;
             }
@@ -306,7 +312,8 @@ struct wf_score wf_search_score(const struct wf_search *s)
     return (struct wf_score){by_span ? span : makespan, by_span ? makespan : span, 0};
 }
 
-/* Compares up to rounding: sums of the same times in another order may differ in the last bits. */
+/* Compares two times and treats nearly equal values as equal, because sums of the same times in
+ * different orders may differ in the last bits. */
 static int compare(double a, double b)
 {
     double slack = 1e-9 * (a > b ? a : b);

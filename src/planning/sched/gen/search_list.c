@@ -1,17 +1,21 @@
-/* The list scheduler: simulates time, and whenever a rank is free it starts one of the ready
- * actions.  There are several rules of choice:
+/* The list scheduler simulates time.  Whenever a rank is free, it starts one of the ready
+ * actions.  There are several rules for the choice of this action:
  *
- *   rules       gradients first (other ranks wait for them, and they lead to free memory), then
- *               forwards, the deeper chunk's first, then weight gradients, which no rank waits
- *               for, in the gaps;
- *   round robin the pass and chunk that ran longest ago, weight gradients in the gaps;
- *   guided      the order of a pattern's times (search_pattern.c), weight gradients in the gaps;
- *   refill      forwards and gradients in a given order, weight gradients in the gaps.
+ *   rules        Input gradients run first, because other ranks wait for them and they lead to
+ *                free memory.  Forwards run next, with preference for the deeper chunk.  Weight
+ *                gradients fill gaps, because no rank waits for them.
+ *   round robin  The pass and chunk that ran longest ago runs first.  Weight gradients fill
+ *                gaps.
+ *   guided       Actions run in the order of a pattern's times (search_pattern.c).  Weight
+ *                gradients fill gaps.
+ *   refill       Forwards and input gradients run in a given order.  Weight gradients fill
+ *                gaps.
  *
- * All but the last always complete.  The danger is that forwards of chunk 0 use all memory, so that
- * the oldest micro cannot pass chunk 1 on its way back.  Hence a forward starts only if the
- * oldest micro could still finish: if memory suffices for one pass through chunk 1 in addition to
- * chunk 0's activations, once everything started in chunk 1 and all weight gradients are done.
+ * All rules except refill always schedule all actions.  Without a check, forwards of chunk 0
+ * could use all memory, and the oldest micro could then not run through chunk 1.  Therefore a
+ * forward starts only if the oldest micro can still finish.  This is the case if the memory
+ * limit permits the activations of chunk 0 plus one pass through chunk 1, after all started
+ * work of chunk 1 and all weight gradients are done.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,21 +24,22 @@
 #include "planning/sched/gen/search.h"
 
 struct rank_list {
-    double free;         /* when the rank is free */
-    double mem;          /* its current memory */
-    double cap;          /* maximum micros in flight in chunk 0 */
+    double free;         /* time at which the rank becomes free */
+    double mem;          /* current memory of the rank */
+    double cap;          /* maximum number of micros in flight in chunk 0 */
     uint32_t done[3][2]; /* (passes, chunks): number of micros done */
-    uint32_t last[2][2]; /* (F and I, chunks): position of the last one in the list, plus 1 */
+    uint32_t last[2][2]; /* (F and I, chunks): 1 + list position of the last such action */
     uint32_t len;
-    uint32_t follow; /* refill: position in the given order */
+    uint32_t follow; /* only for refill: position in the given order */
 };
 
 struct wf_list_sched {
     const struct wf_list_knobs *knobs; /* borrowed: during make_list() */
     const uint32_t *given;             /* borrowed: during make_list(), for refill */
     struct rank_list *ranks;           /* owned: (ranks) */
-    double *arrival;  /* owned: (n_ops), when its input arrives; INFINITY: not known yet */
-    double *expected; /* owned: (n_ops), when it started in the given order */
+    /* owned: (n_ops), arrival time of each action's input; INFINITY: not known yet */
+    double *arrival;
+    double *expected; /* owned: (n_ops), start time of each action in the given order */
     double *wake;     /* owned: (2 * leaves), tournament tree of the ranks' wake-up times */
     uint32_t leaves;
 };
@@ -42,8 +47,8 @@ struct wf_list_sched {
 /* An action that a rank could start. */
 struct candidate {
     uint32_t id;
-    double at;  /* when it can start */
-    double key; /* the lowest goes first */
+    double at;  /* time at which the action can start */
+    double key; /* the candidate with the lowest key runs first */
 };
 
 static const struct candidate no_candidate = {WF_OP_NONE, INFINITY, INFINITY};
@@ -124,7 +129,8 @@ static void issue(struct wf_list_sched *l, struct wf_search *s, uint32_t id, dou
 
 /* -- candidates ---------------------------------------------------------------------------- */
 
-/* Returns the next action of a pass and chunk on a rank, or WF_OP_NONE. */
+/* Returns the next action of a given pass and chunk on a rank, or WF_OP_NONE if all are
+ * done. */
 static uint32_t next_op(const struct wf_search *s, const struct rank_list *k, uint32_t rank,
                         uint32_t pass, uint32_t chunk)
 {
@@ -134,7 +140,8 @@ static uint32_t next_op(const struct wf_search *s, const struct rank_list *k, ui
                      : WF_OP_NONE;
 }
 
-/* Returns true if the oldest micro could still finish after a forward of `chunk`. */
+/* Returns true if the oldest micro can still finish after the rank starts a forward of
+ * `chunk`. */
 static bool is_safe(const struct wf_search *s, const struct rank_list *k, uint32_t rank,
                     uint32_t chunk)
 {
@@ -151,8 +158,9 @@ static bool is_safe(const struct wf_search *s, const struct rank_list *k, uint32
     return wf_search_fits(s, rank, memory + wf_double_max(through, i0));
 }
 
-/* Returns a forward or gradient as a candidate, if it may run at all.  If it only lacks memory that
- * weight gradients have to free first, lowers *blocked to the time at which it could start. */
+/* Returns the next forward or input gradient as a candidate, or no_candidate if this action
+ * must not run now.  If the only reason is memory that weight gradients can free, lowers
+ * *blocked to the time at which the action could start. */
 static struct candidate get_candidate(const struct wf_list_sched *l, const struct wf_search *s,
                                       uint32_t rank, uint32_t pass, uint32_t chunk, double now,
                                       double *blocked)
@@ -173,7 +181,7 @@ static struct candidate get_candidate(const struct wf_list_sched *l, const struc
     return (struct candidate){id, at, 0};
 }
 
-/* Returns the oldest pending weight gradient, the deeper chunk's first. */
+/* Returns the oldest pending weight gradient.  Prefers the deeper chunk. */
 static uint32_t oldest_weight(const struct wf_list_sched *l, const struct wf_search *s,
                               uint32_t rank)
 {
@@ -191,7 +199,7 @@ static uint32_t oldest_weight(const struct wf_list_sched *l, const struct wf_sea
 
 /* -- rules of choice: they return the action to start now, or WF_OP_NONE to wait until *until - */
 
-/* Returns the candidate that can start sooner; among equals the first. */
+/* Returns the candidate that can start sooner, or `a` if both can start at the same time. */
 static struct candidate sooner(struct candidate a, struct candidate b)
 {
     return b.at < a.at ? b : a;
@@ -221,7 +229,7 @@ static uint32_t choose_by_rules(struct wf_list_sched *l, const struct wf_search 
     if (f.at <= now && g.at >= now + knobs->max_wait * s->ops[f.id].time)
         return f.id;
 
-    /* Nothing to start: fill the gap with a weight gradient. */
+    /* No forward or gradient starts now, so fill the gap with a weight gradient. */
     *until = f.at <= now ? g.at : wf_double_min(g.at, f.at);
     uint32_t w = oldest_weight(l, s, rank);
     if (w == WF_OP_NONE)
@@ -267,8 +275,9 @@ static uint32_t choose_by_key(struct wf_list_sched *l, const struct wf_search *s
     return now + time <= *until + knobs->w_slack * time || blocked <= now ? w : WF_OP_NONE;
 }
 
-/* The cool-down of a refill: only gradients are left, and the chunks run in rotation.  An arrival
- * that is not known yet is estimated by its time in the given order. */
+/* Chooses an action in the cool-down of a refill.  Only gradients are left, and the chunks run
+ * in rotation.  If the arrival time of an input is not known yet, the start time of the action
+ * in the given order is the estimate. */
 static uint32_t choose_cool_down(struct wf_list_sched *l, const struct wf_search *s,
                                  uint32_t rank, double now, double *until)
 {
@@ -319,7 +328,8 @@ static uint32_t choose_refill(struct wf_list_sched *l, const struct wf_search *s
     *until = l->arrival[id];
     if (w == WF_OP_NONE || *until <= now)
         return w;
-    /* An arrival that is not known yet is estimated by its time in the given order. */
+    /* If the arrival time is not known yet, the start time in the given order is the
+     * estimate. */
     double likely = *until < INFINITY ? *until : l->expected[id];
     double time = s->ops[w].time;
     return now + time <= likely + l->knobs->w_slack * time ? w : WF_OP_NONE;
@@ -340,7 +350,7 @@ static void reset(struct wf_list_sched *l, const struct wf_search *s)
     }
 }
 
-/* Makes an order in s->order.  Returns false if some actions could not be scheduled. */
+/* Generates an order in s->order.  Returns false if some actions could not be scheduled. */
 static bool make_list(struct wf_list_sched *l, struct wf_search *s,
                       uint32_t (*choose)(struct wf_list_sched *, const struct wf_search *,
                                          uint32_t, double, double *))

@@ -1,15 +1,16 @@
-/* Orders from a repeated pattern: the path of one micro through all ranks, which every further micro
- * repeats one period later.
+/* Generates orders from a repeated pattern.  A pattern is the timed path of one micro through
+ * all ranks.  Every further micro repeats the path one period later.
  *
  *     period 6   rank 0   F . . f I W i w            F, I, W of chunk 0, f, i, w of chunk 1
  *                rank 1     F f . . i w I W
  *
- * The pattern is built along the path of the micro: each pass gets the first time at which its rank
- * is free in every period.  The delay of the micro on its path down decides how long ranks keep
- * its activations, and thus the memory.  In the middle of a plan the repeated pattern has no gaps.
- * At both ends, where micros are missing, it has many.  So the actions, in the order of the
- * pattern's times, are placed into the first gap that is long enough, after their inputs, where
- * memory allows it.
+ * The pattern is built along the path of the micro: each pass starts at the first time at which
+ * its rank is free in every period.  The delay of the micro on its path down determines how
+ * long ranks keep its activations, and thus the memory use.  In the middle of a plan the
+ * repeated pattern has no gaps.  At both ends of the plan micros are missing, so the pattern
+ * has many gaps.  Therefore the actions are placed again, in the order of the pattern's times:
+ * each action goes into the first gap that is long enough, is after the action's inputs, and
+ * keeps the rank within its memory limit.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@
 
 #include "planning/sched/gen/search.h"
 
-/* Returns the earliest time from `t` on at which a rank with the periodic intervals `busy` is free
- * for `time`, or `t` if there is none. */
+/* Returns the earliest time, not before `t`, at which a rank is free for a duration of `time`.
+ * The rank is busy in the periodic intervals `busy`.  Returns `t` if there is no such time. */
 static double first_gap(const double (*busy)[2], uint32_t n, double period, double t,
                         double time)
 {
@@ -29,10 +30,12 @@ static double first_gap(const double (*busy)[2], uint32_t n, double period, doub
     for (uint32_t tries = 0; tries <= 2 * n; tries++) {
         double skip = 0;
         for (uint32_t i = 0; i < n && skip <= 0; i++) {
-            double begin = fmod(busy[i][0] - t, period); /* of the next interval, from t */
+            /* time from t to the start of the next busy interval */
+            double begin = fmod(busy[i][0] - t, period);
             if (begin < -1e-9 * period)
                 begin += period;
-            double rest = begin + busy[i][1] - period; /* of the interval that contains t */
+            /* remaining time of the busy interval that contains t */
+            double rest = begin + busy[i][1] - period;
             if (rest > 1e-9 * period)
                 skip = rest;
             else if (begin < time - 1e-9 * period && busy[i][1] > 0)
@@ -48,24 +51,26 @@ static double first_gap(const double (*busy)[2], uint32_t n, double period, doub
 struct queued_op {
     double at;
     uint32_t id;
-    uint32_t path_position; /* position on its micro's path; decides between equal times */
+    /* position on the path of the micro; breaks ties between equal times */
+    uint32_t path_position;
 };
 
 struct placed {
     double start, end;
-    double mem; /* memory of the rank after it */
+    double mem; /* memory of the rank after this action */
     uint32_t id;
 };
 
 struct wf_pattern {
     double hop, period;
-    double *time, *offset;   /* owned: (passes, stages): lengths and start times of a micro */
-    double (*busy)[6][2];    /* owned: (ranks), start and length of a rank's passes */
+    /* owned: (passes, stages), durations and start times of the passes of micro 0 */
+    double *time, *offset;
+    double (*busy)[6][2];    /* owned: (ranks), start and duration of each rank's passes */
     uint32_t *n_busy;        /* owned: (ranks) */
-    struct queued_op *queue; /* owned: (n_ops), all actions by the pattern's times */
-    struct placed *placed;   /* owned: (ranks, per_rank), by start */
+    struct queued_op *queue; /* owned: (n_ops), all actions, sorted by the pattern's times */
+    struct placed *placed;   /* owned: (ranks, per_rank), sorted by start time */
     uint32_t *n_placed;      /* owned: (ranks) */
-    double *end;             /* owned: (n_ops), of the placed actions */
+    double *end;             /* owned: (n_ops), end times of the placed actions */
 };
 
 struct wf_pattern *wf_pattern_new(const struct wf_search *s)
@@ -116,7 +121,8 @@ static double place_pass(struct wf_pattern *b, uint32_t rank, uint32_t row, doub
     return at;
 }
 
-/* Sets the times of the passes, and the period: the time of the busiest rank for one micro. */
+/* Sets the durations of the passes and the period.  The period is the time that the busiest
+ * rank needs for one micro. */
 static void set_times(struct wf_pattern *b, const struct wf_search *s, bool unit)
 {
     b->hop = unit ? 0 : s->hop;
@@ -143,7 +149,7 @@ static void build_pattern(struct wf_pattern *b, const struct wf_search *s,
     double t = 0;
     set_times(b, s, options->unit);
 
-    /* Forwards and input gradients, along the path. */
+    /* Place forwards and input gradients along the path of the micro. */
     for (uint32_t k = 0; k < 2 * s->n_stages; k++) {
         bool back = k >= s->n_stages;
         uint32_t stage = back ? 2 * s->n_stages - 1 - k : k, row = back * s->n_stages + stage;
@@ -175,8 +181,9 @@ static int by_time(const void *x, const void *y)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Lists all actions in the order of the pattern's times.  With `late_w`, weight gradients after the
- * last micro has entered come last: in the cool-down other ranks wait for input gradients only. */
+/* Lists all actions in the order of the pattern's times.  With `late_w`, weight gradients that
+ * start after the forward of the last micro on stage 0 are listed last, because in the
+ * cool-down other ranks wait only for input gradients. */
 static void fill_queue(struct wf_pattern *b, const struct wf_search *s, bool late_w)
 {
     double last = b->offset[0] + b->period * (s->n_micros - 1), far = 1e3 * (last + b->period);
@@ -195,7 +202,7 @@ static void fill_queue(struct wf_pattern *b, const struct wf_search *s, bool lat
     qsort(b->queue, n, sizeof *b->queue, by_time);
 }
 
-/* Returns the earliest time from `t` on at which the inputs of an action are available. */
+/* Returns the earliest time, not before `t`, at which the inputs of an action are available. */
 static double ready_at(const struct wf_pattern *b, const struct wf_search *s, uint32_t id,
                        double t)
 {
@@ -203,14 +210,16 @@ static double ready_at(const struct wf_pattern *b, const struct wf_search *s, ui
     if (op->from != WF_OP_NONE)
         t = wf_double_max(t,
                           b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop));
-    if (op->row >= s->n_stages) /* the previous pass */
+    /* the action also needs the previous pass of its (stage, micro) */
+    if (op->row >= s->n_stages)
         t = wf_double_max(t, b->end[id - s->n_stages * s->n_micros]);
     return t;
 }
 
-/* Places one action into the first gap from `after` on that is long enough.  Returns false if the
- * limit allows none.  The action's memory adds to that of all later actions of the rank, so it must
- * not precede an action that would then exceed the limit. */
+/* Places one action into the first gap that is long enough and not before `after`.  Returns
+ * false if the memory limit permits no gap.  The memory of the action is added to the memory
+ * after all later actions of the rank.  So the action must not precede an action that would
+ * then exceed the limit. */
 static bool place_action(struct wf_pattern *b, const struct wf_search *s, uint32_t id,
                          double after)
 {
@@ -253,7 +262,8 @@ struct wf_score wf_pattern_try(struct wf_pattern *b, struct wf_search *s,
     fill_queue(b, s, options->late_w);
     memset(b->n_placed, 0, sizeof *b->n_placed * s->n_ranks);
 
-    /* The middle: from the first gradient that leaves to the last micro that enters. */
+    /* With `pin`, the middle of the plan keeps the pattern.  The middle is the time between the
+     * start of the first input gradient on stage 0 and the start of the last micro. */
     double begin = b->offset[s->n_stages], end = b->period * (s->n_micros - 1);
     for (size_t i = 0; i < s->n_ops; i++) {
         double at = b->queue[i].at;

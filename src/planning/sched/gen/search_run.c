@@ -1,17 +1,19 @@
-/* The common strategy of all generators that search.
+/* The common strategy of all generators that use the search.
  *
- * Every family of orders has a few knobs with a few values each.  There are too many combinations to
- * try, so each family starts at a few points and changes one knob at a time to its best value until
- * no single knob helps (coordinate descent).  Then weight gradients are placed again, and the best
- * order of each family is improved.  The work depends on the number of actions only.
+ * Every family of orders has a few knobs with a few values each.  There are too many
+ * combinations to try all of them.  So the search of a family starts at a few points and sets
+ * one knob at a time to its best value, until no change of a single knob improves the score
+ * (coordinate descent).  Then the weight gradients are placed again, and the best order of each
+ * family is improved by tabu search.  The amount of work depends only on the number of actions.
  */
 #include "planning/sched/gen/search.h"
 
 enum { MAX_KNOBS = 6 };
 
-/* Limits of the search: the number of orders that it tries, and the number of actions that
- * it visits to improve them.  8 ranks and 24 micros take about 60 ms.  For large plans both
- * numbers are smaller.  Below MIN_STEPS the search does not improve the orders. */
+/* Limits of the search: the number of orders to try, and the number of action visits during the
+ * improvement of orders.  8 ranks and 24 micros take about 60 ms.  Both limits are lower for
+ * large plans.  If fewer than MIN_STEPS steps are possible, the search does not improve the
+ * orders. */
 enum {
     MIN_TRIES = 24,
     MAX_TRIES = 240,
@@ -24,25 +26,27 @@ struct context {
     struct wf_search *s;
     struct wf_list_sched *list_sched;
     struct wf_pattern *patterns;
-    uint32_t tries; /* remaining orders to try */
+    uint32_t tries; /* number of orders that may still be tried */
 };
 
-/* Makes and tries an order with each knob at the value with that index. */
+/* Generates and tries an order.  at[k] is the index of the value of knob k. */
 typedef struct wf_score (*try_fn)(struct context *x, const uint32_t at[MAX_KNOBS]);
 
 struct family {
     try_fn try;
-    uint32_t n_values[MAX_KNOBS]; /* 0 after the last knob */
+    /* number of values of each knob; 0 marks the end of the knobs */
+    uint32_t n_values[MAX_KNOBS];
 };
 
-/* Values of the knobs, which wf_list_knobs and wf_pattern_options describe. */
+/* The values to try for each knob.  wf_list_knobs and wf_pattern_options describe the knobs. */
 static const double in_flights[] = {0.5, 0.75, 1, 1.15, 1.3, 1.5, 2, 1e9};
 static const double slopes[] = {0, 0.5, 1, 1.5, 2, 3};
 static const double parts[] = {0, 0.5, 1};
 static const double steps[] = {0, 1, 1.5, 2, 2.5, 3, 4, 5};
 
-/* Returns the number of micros in flight.  With one chunk the last rank needs one, and each rank
- * before it some more.  With two chunks all ranks need about P. */
+/* Returns the maximum number of micros in flight on the last rank.  With one chunk, the last
+ * rank needs about one micro in flight, and each rank before it needs more.  With two chunks,
+ * every rank needs about P micros in flight. */
 static double in_flight(const struct wf_search *s, uint32_t i)
 {
     return s->n_chunks == 1 ? 2 * in_flights[i] : in_flights[i] * s->n_ranks;
@@ -123,11 +127,12 @@ static struct wf_score attempt(struct context *x, const struct family *f,
     return f->try(x, at);
 }
 
-/* Changes one knob at a time for as long as that helps. */
+/* Changes one knob at a time until no change of a single knob improves the score. */
 static void coordinate_descent(struct context *x, const struct family *f,
                                const uint32_t start[MAX_KNOBS])
 {
-    uint32_t at[MAX_KNOBS], n_unchanged = 0; /* consecutive knobs without a change */
+    /* n_unchanged: number of consecutive knobs without a change */
+    uint32_t at[MAX_KNOBS], n_unchanged = 0;
     for (uint32_t k = 0; k < MAX_KNOBS; k++)
         at[k] = start[k];
 
@@ -149,7 +154,8 @@ static void coordinate_descent(struct context *x, const struct family *f,
     }
 }
 
-/* Runs the descent from several points: few and many micros in flight, short and long patterns. */
+/* Runs the coordinate descent from several starting points: few and many micros in flight,
+ * short and long patterns. */
 static void search_all(struct context *x, uint32_t tries)
 {
     static const struct {
@@ -168,7 +174,8 @@ static void search_all(struct context *x, uint32_t tries)
     }
 }
 
-/* Places weight gradients again, in the best family first, since the tries may not suffice for all. */
+/* Places the weight gradients of the best orders again.  Starts with the best family, since the
+ * number of tries may not suffice for all families. */
 static void refill_all(struct context *x, uint32_t tries)
 {
     static const double w_slack[] = {0, 0.5, 1, 0.25, 0.75};
@@ -184,8 +191,8 @@ static void refill_all(struct context *x, uint32_t tries)
         }
 }
 
-/* Improves the best orders: half of the work for all families evenly, the other half for the family
- * that is then best. */
+/* Improves the best orders.  Half of the work is divided evenly among all families.  The other
+ * half is spent on the family that is best after the first half. */
 static enum weft_status improve_all(struct context *x, double work, struct weft_error *err)
 {
     struct wf_search *s = x->s;

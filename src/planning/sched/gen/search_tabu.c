@@ -1,16 +1,18 @@
 /* Tabu search around the best order, as for job shops.
  *
- * The length of a plan is that of one chain of actions without a gap: its critical path.  The path
- * follows a rank for a while (a segment), then a message to another rank, and so on.
+ * The length of a plan is the length of its critical path, which is a chain of actions without
+ * a gap.  The path follows the list of one rank for some actions (a segment), then a message to
+ * another rank, then the next segment, and so on.
  *
  *     rank 0   F F F . . . . . [I W I W I W W]     last segment: it ends the plan
  *     rank 1     F F F . [I F I]'                  ends with the I that rank 0 waits for
  *
- * Only a change of the order inside a segment can shorten the path, and only a move of an action to
- * the front of its segment (before the action that waited for the message) or to its end (after the
- * action that sends the next message).  Every step applies the move with the best estimate, even if
- * it makes the plan longer.  The moved action then must not be moved for some steps, which leads the
- * search out of local optima.
+ * Only a change of the order inside a segment can shorten the path.  There are two kinds of
+ * useful moves: moving an action to the front of its segment (before the action that waited for
+ * the message), and moving an action to the end of its segment (after the action that sends the
+ * next message).  Every step applies the move with the best estimate, even if it makes the plan
+ * longer.  For some steps the moved action must not be moved again, so that the search can
+ * leave local optima.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,33 +20,38 @@
 #include "base/random.h"
 #include "planning/sched/gen/search.h"
 
-/* Steps without improvement until a walk restarts from the best order, restarts without
- * improvement until it ends, and the range of steps for which a moved action is tabu: long times let
- * a walk get far, short ones let it explore the neighbourhood. */
+/* MAX_STALLED: steps without improvement after which a walk restarts from the best order.
+ * MAX_RESTARTS: restarts without improvement after which the walk ends.  TENURE_MIN,
+ * TENURE_MAX: range of the number of steps for which a moved action is tabu.  With a long
+ * tenure the walk moves far away; with a short tenure it explores the neighbourhood. */
 enum { MAX_STALLED = 300, MAX_RESTARTS = 20, TENURE_MIN = 3, TENURE_MAX = 100 };
 
 struct move {
-    uint32_t rank, from, to; /* positions */
+    /* the action at position `from` of the rank's list moves to position `to` */
+    uint32_t rank, from, to;
     double estimate;
 };
 
 struct tabu {
     struct wf_search *s;
-    uint32_t *order;       /* owned: (ranks, per_rank), the current one */
-    uint32_t *best_order;  /* owned: (ranks, per_rank), the best one on this walk */
-    struct wf_score score; /* of that */
-    uint32_t *pos;         /* owned: (n_ops) */
+    uint32_t *order;       /* owned: (ranks, per_rank), the current order */
+    uint32_t *best_order;  /* owned: (ranks, per_rank), the best order of this walk */
+    struct wf_score score; /* score of best_order */
+    uint32_t *pos;         /* owned: (n_ops), position of each action in the list of its rank */
     double *mem;           /* owned: (ranks, per_rank), memory after each action */
-    double *peak;          /* owned: (ranks) */
-    double *tail;         /* owned: (n_ops), minimum time from its end to the end of the plan */
-    double *rank_tail;    /* owned: (ranks), scratch of measure_tails() */
-    double *ends;         /* owned: (per_rank), scratch of an estimate */
-    uint32_t *tabu_until; /* owned: (n_ops), the step until which it must not be moved */
+    double *peak;          /* owned: (ranks), peak memory of each rank */
+    /* owned: (n_ops), minimum time from the end of each action to the end of the plan */
+    double *tail;
+    double *rank_tail;    /* owned: (ranks), scratch memory of measure_tails() */
+    double *ends;         /* owned: (per_rank), scratch memory of estimate() */
+    uint32_t *tabu_until; /* owned: (n_ops), step until which each action must not be moved */
     uint32_t step;
-    uint64_t n_drawn; /* random numbers drawn so far; they break ties reproducibly */
-    double work;      /* visits of actions so far */
+    /* number of random numbers drawn so far; random numbers break ties reproducibly */
+    uint64_t n_drawn;
+    double work; /* number of action visits so far */
     struct move best;
-    uint32_t n_ties; /* moves of this step with the same estimate as `best`; 0: no move yet */
+    /* number of moves in this step with the same estimate as `best`; 0: no move yet */
+    uint32_t n_ties;
 };
 
 static void tabu_release(struct tabu *t)
@@ -103,14 +110,16 @@ static void restore_best(struct tabu *t)
     wf_search_time(s, t->order);
 }
 
-/* Returns the time from which the length of a rank's plan is measured. */
+/* Returns the time at which the measured length of a rank's plan starts: the start of its first
+ * action if the span is minimized, or else 0. */
 static double rank_offset(const struct wf_search *s, uint32_t rank)
 {
     return s->minimize == WEFT_MINIMIZE_SPAN ? s->rank_start[rank] : 0;
 }
 
-/* Computes the tails, backward through the plan.  The actions of a rank are visited last to first,
- * so rank_tail always belongs to the next action of the rank. */
+/* Computes the tails of all actions, from the end of the plan to its start.  The actions of a
+ * rank are visited from last to first, so rank_tail always belongs to the action that follows
+ * the visited action on its rank. */
 static void measure_tails(struct tabu *t)
 {
     const struct wf_search *s = t->s;
@@ -130,8 +139,8 @@ static void measure_tails(struct tabu *t)
     t->work += (double)s->n_ops;
 }
 
-/* Returns the current position of the action that is at position k after a move, for k between the
- * two positions of the move. */
+/* Returns the current position of the action that the move would place at position k.  k must
+ * be between the two positions of the move (inclusive). */
 static uint32_t moved(const struct move *m, uint32_t k)
 {
     if (k == m->to)
@@ -139,8 +148,8 @@ static uint32_t moved(const struct move *m, uint32_t k)
     return m->from < m->to ? k + 1 : k - 1;
 }
 
-/* Estimates the length of the longest chain through the moved range, with the times of the rest of
- * the plan unchanged. */
+/* Estimates the length of the longest chain through the moved range, assuming that the times of
+ * all other actions do not change. */
 static double estimate(struct tabu *t, const struct move *m)
 {
     const struct wf_search *s = t->s;
@@ -173,7 +182,7 @@ static double estimate(struct tabu *t, const struct move *m)
     return worst;
 }
 
-/* Compares a move with the best one of this step so far. */
+/* Compares a move with the best move of this step so far, and keeps the better move. */
 static void consider(struct tabu *t, struct move m)
 {
     struct wf_search *s = t->s;
@@ -195,7 +204,7 @@ static void consider(struct tabu *t, struct move m)
     t->n_ties = 1;
 }
 
-/* Returns the foremost position in the segment that the action at `at` can move to. */
+/* Returns the first position in the segment to which the action at position `at` can move. */
 static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t first, uint32_t at)
 {
     const struct wf_search *s = t->s;
@@ -210,7 +219,7 @@ static uint32_t furthest_left(const struct tabu *t, uint32_t rank, uint32_t firs
     return to;
 }
 
-/* Returns the rearmost position in the segment that the action at `at` can move to. */
+/* Returns the last position in the segment to which the action at position `at` can move. */
 static uint32_t furthest_right(const struct tabu *t, uint32_t rank, uint32_t last, uint32_t at)
 {
     const struct wf_search *s = t->s;
@@ -306,7 +315,7 @@ static bool keep_if_better(struct tabu *t)
     return true;
 }
 
-/* Applies the move with the best estimate.  Returns false if there is none. */
+/* Applies the move with the best estimate.  Returns false if there is no move. */
 static bool step(struct tabu *t)
 {
     struct wf_search *s = t->s;
@@ -333,10 +342,11 @@ static bool step(struct tabu *t)
     return true;
 }
 
-/* Searches from t->best_order, and stores the best order there. */
+/* Searches from t->best_order, and replaces t->best_order by the best order found. */
 static void walk(struct tabu *t, double work)
 {
-    uint32_t stalled = 0, n_restarts = 0; /* steps and restarts since the last improvement */
+    /* number of steps and restarts since the last improvement */
+    uint32_t stalled = 0, n_restarts = 0;
     double until = t->work + work;
     restore_best(t);
     while (t->work < until && !wf_search_is_optimal(t->s, t->score)) {

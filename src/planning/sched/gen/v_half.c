@@ -1,22 +1,25 @@
-/* V-Half and V-Min: the V with split backwards in about half, or a third, of 1f1b's memory.
+/* V-Half and V-Min: schedules on a V placement with split backwards.  V-Half needs about half
+ * of the memory of 1f1b, and V-Min about a third.
  *
- * Both repeat a pattern every 6 slots, with one slot per pass.  They differ in the time that a
- * micro takes from rank to rank on its path down, and thus in the lifetime of its activations.
- * The published patterns, for rank i (capitals: chunk 0):
+ * Both schedules repeat a pattern every 6 slots, with one slot per pass.  They differ in the
+ * time that a micro takes from rank to rank on its path down, and thus in the lifetime of its
+ * activations.  These are the start slots of the published patterns for rank i (capitals: chunk
+ * 0):
  *
  *     V-Half   F 2i   f 3P-2-i   i 3P+g-1+2i   I 6P+g-2-i     g = 3 if P is even
  *     V-Min    F i    f 2P-1-i   i 2P+g+i      I 4P+g-1-i     g = 2 if 3 divides P
  *
- * Weight gradients go into the next free slots.  The peak of a rank in that order is its limit
- * here: floor((P+2)/2) or floor((P+4)/3) micros, less on some ranks.  A search finds the best order
- * within these limits, as for zb-v-auto.  If the caller gives a limit, the lower one applies.
+ * Weight gradients go into the next free slots.  The memory limit of a rank is its peak memory
+ * in the published order: at most floor((P+2)/2) micros for V-Half and floor((P+4)/3) for
+ * V-Min.  A search finds the best order within these limits, as for zb-v-auto.  If the caller
+ * also gives a limit, the lower limit applies.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "planning/sched/gen/search.h"
 
-/* Stores the start slots of a rank's actions of micro 0: F, f, i, I. */
+/* Stores the start slots of the actions F, f, i and I of micro 0 on a rank. */
 static void pattern_slots(bool half, uint32_t n_ranks, uint32_t r, uint32_t out[4])
 {
     uint32_t gap = half ? (n_ranks % 2 == 0 ? 3 : 0) : (n_ranks % 3 == 0 ? 2 : 0);
@@ -33,7 +36,7 @@ static void pattern_slots(bool half, uint32_t n_ranks, uint32_t r, uint32_t out[
     }
 }
 
-/* Stores the start slots of micro 0's F and I for all stages, (2, stages). */
+/* Stores the start slots of F and I of micro 0 for all stages in `offset`, (2, stages). */
 static void pattern_offsets(const struct wf_search *s, bool half, double *offset)
 {
     for (uint32_t r = 0; r < s->n_ranks; r++) {
@@ -56,15 +59,17 @@ static size_t n_slots(const struct wf_search *s)
     return (size_t)PERIOD * (s->n_ranks + s->n_micros + 1) + MAX_W_DELAY;
 }
 
-/* Lists a rank's actions in the order of the pattern.  `slots` is scratch of n_slots(). */
+/* Lists a rank's actions in the order of the pattern.  `slots` is scratch memory with n_slots()
+ * entries. */
 static void pattern_order(const struct wf_search *s, bool half, uint32_t rank, uint32_t *slots,
                           uint32_t *row)
 {
     uint32_t low = wf_search_stage(s, rank, 0), high = wf_search_stage(s, rank, 1), at[4];
-    uint32_t pass = s->n_stages * s->n_micros; /* distance of ids from pass to pass */
+    /* difference between the ids of consecutive passes */
+    uint32_t pass = s->n_stages * s->n_micros;
     size_t n = 0, len = n_slots(s);
     pattern_slots(half, s->n_ranks, rank, at);
-    memset(slots, 0xff, sizeof *slots * len); /* WF_OP_NONE: free */
+    memset(slots, 0xff, sizeof *slots * len); /* all slots are WF_OP_NONE, which means free */
     for (size_t m = 0; m < s->n_micros; m++) {
         slots[at[0] + PERIOD * m] = wf_search_op_id(s, WF_PASS_F, low, (uint32_t)m);
         slots[at[1] + PERIOD * m] = wf_search_op_id(s, WF_PASS_F, high, (uint32_t)m);

@@ -1,8 +1,8 @@
-/* Zero bubble for given costs and memory: one stage per rank, backwards split into I and W, order
- * found by search (search_run.c).
+/* Zero-bubble schedule for given costs and memory limits.  It has one stage per rank and
+ * backwards split into I and W.  A search finds the order (search_run.c).
  *
- * The default limit of every rank is what 1f1b needs on its first rank: P activations.  With twice
- * as much there is almost no bubble.
+ * The default memory limit of every rank is P activations, which is the peak of the first rank
+ * in 1f1b.  With a limit of 2P activations there is almost no bubble.
  */
 #include "planning/sched/gen/search.h"
 
@@ -17,7 +17,8 @@ WF_GENERATOR(zb_auto)
     if (st != WEFT_OK)
         goto done;
 
-    /* These are best for large M if all passes take about the same time. */
+    /* The fixed schedules below are the best orders for large M if all passes take about the
+     * same time. */
     st = wf_search_try_generator(&s, wf_gen_zb_h1, params, err);
     if (st == WEFT_OK)
         st = wf_search_try_generator(&s, wf_gen_zb_h2, params, err);

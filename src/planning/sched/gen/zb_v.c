@@ -1,6 +1,7 @@
-/* Zero bubble on a V: rank r has stage r (down) and stage 2P-1-r (back up), so that the first
- * gradients start on the rank of the first forwards.  The order is made for at least 2P-1 micros;
- * actions of micros beyond M are omitted.
+/* Zero-bubble schedule on a V placement.  Rank r has stage r (on the way down) and stage 2P-1-r
+ * (on the way back up), so that the first gradients start on the rank that runs the first
+ * forwards.  The order is generated for at least 2P-1 micros.  If there are fewer micros, the
+ * actions of the missing micros are omitted.
  */
 #include "planning/sched/gen/gen.h"
 #include "planning/sched/gen/pytorch_idle.h"
@@ -11,7 +12,7 @@ struct zb_v_rank {
     bool idle_hints;
     struct {
         uint32_t stage;
-        uint32_t done[WEFT_ACT_W + 1]; /* number of actions by kind */
+        uint32_t done[WEFT_ACT_W + 1]; /* number of actions so far, by kind */
     } down, up;
 };
 
@@ -42,7 +43,8 @@ static void emit_warm_up(struct zb_v_rank *z, uint32_t ranks)
     }
 }
 
-/* `n` is the number of micros of the order, including those beyond M. */
+/* Emits the steady state.  `n` is the number of micros in the order, including omitted
+ * micros. */
 static void emit_steady(struct zb_v_rank *z, uint32_t n)
 {
     while (z->down.done[WEFT_ACT_F] < n || z->up.done[WEFT_ACT_F] < z->down.done[WEFT_ACT_F]) {

@@ -1,7 +1,9 @@
-/* The V with split backwards for given costs and memory: two stages per rank, order found by search
- * (search_run.c).  zb-v is one of the starting points.
+/* Schedule on a V placement with split backwards, for given costs and memory limits.  It has
+ * two stages per rank.  A search finds the order (search_run.c), and zb-v is one of its
+ * starting points.
  *
- * The default limit of every rank is 2P activations of a chunk, which is what zb-v needs.
+ * The default memory limit of every rank is 2P activations of a chunk, which is the peak of
+ * zb-v.
  */
 #include "planning/sched/gen/search.h"
 
