@@ -76,8 +76,8 @@ enum weft_status wf_store_prepare(const char *root, struct wf_text *removed,
 struct wf_store_lock; /* opaque */
 
 /* Locks the file `lock` in `dir` for this process.  If another process has the lock, returns
- * WEFT_USAGE and names this process in the message.  The system releases the lock when the
- * process ends. */
+ * WEFT_USAGE with a message that names the owner of the lock.  The system releases the lock when
+ * the process ends. */
 enum weft_status wf_store_lock(const char *dir, struct wf_store_lock **out,
                                struct weft_error *err);
 void wf_store_unlock(struct wf_store_lock *lock); /* NULL is allowed */
@@ -152,8 +152,8 @@ enum weft_status wf_store_publish(const struct wf_store_commit_info *parts,
                                   struct weft_error *err);
 
 /* Reads every n_parts-th file of a checkpoint from the disk, starting with file number `part`,
- * and compares the data with its hashes. n_parts ranks can thus divide the work. part = 0 and
- * n_parts = 1 verify the whole checkpoint. */
+ * and compares the data with its hashes.  Several ranks can thus divide the work.  With part = 0
+ * and n_parts = 1 the whole checkpoint is verified. */
 enum weft_status wf_store_verify(const char *root, uint64_t step, size_t part, size_t n_parts,
                                  struct weft_error *err);
 

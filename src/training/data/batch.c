@@ -14,8 +14,9 @@ enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *s
         return WEFT_FAIL(err, WEFT_USAGE, "a step needs at least 1 row of 1 token");
 
     uint64_t total = wf_shards_n_tokens(shards);
-    uint64_t unit = shuffle ? seq : (uint64_t)rows * seq; /* fits: both have 32 bits */
-    uint64_t n = (total - 1) / unit;                      /* an open shard is never empty */
+    /* cannot overflow: both factors have 32 bits */
+    uint64_t unit = shuffle ? seq : (uint64_t)rows * seq;
+    uint64_t n = (total - 1) / unit; /* total > 0, because empty shards cannot be opened */
     if (n == 0)
         return WEFT_FAIL(
             err, WEFT_DATA,
@@ -29,10 +30,11 @@ enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *s
 
 /* -- a random order without a table --------------------------------------------------------- */
 
-enum { ROUNDS = 6 }; /* four rounds suffice; two more cost nothing compared with a read */
+/* four rounds suffice; the cost of two more is negligible compared with a read */
+enum { ROUNDS = 6 };
 
-/* A Feistel network on 2 * half bits.  It is a bijection for every round function, because each
- * round can be inverted. */
+/* Applies a Feistel network to a number x of 2 * half bits.  The network is a bijection for
+ * every round function, because each round can be inverted. */
 static uint64_t feistel(uint64_t key, unsigned half, uint64_t x)
 {
     const uint64_t mask = (UINT64_C(1) << half) - 1;
@@ -47,14 +49,16 @@ static uint64_t feistel(uint64_t key, unsigned half, uint64_t x)
 
 uint64_t wf_permute(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t i)
 {
-    const uint64_t stream = UINT64_C(0x73687566666c65); /* "shuffle": differs from other uses */
+    /* "shuffle" in ASCII: differs from all other random streams */
+    const uint64_t stream = UINT64_C(0x73687566666c65);
     uint64_t key = wf_random_u64(seed, stream, epoch);
     unsigned half = 1;
     while (half < 32 && (n - 1) >> 2 * half != 0)
         half++;
-    /* Cycle walking: a result outside of 0 .. n-1 is permuted again.  This is a bijection, because
-     * the walk follows the cycle of i.  The network's domain has at most 4n numbers (or 4), so few
-     * steps are needed. */
+    /* Cycle walking: a result outside of 0 .. n-1 is permuted again until it is in range.  The
+     * result is a bijection on 0 .. n-1, because the walk follows the cycle of i in the
+     * permutation.  The domain of the network has at most max(4n, 4) numbers, so few iterations
+     * are needed. */
     do
         i = feistel(key, half, i);
     while (i >= n);
@@ -67,7 +71,7 @@ uint64_t wf_batch_position(const struct wf_batch *b, uint64_t step, uint32_t row
 {
     if (!b->shuffle)
         return (step % b->epoch_len * b->rows + row) * b->seq;
-    /* The product may wrap around, but no run reads 2^64 rows. */
+    /* The product could overflow only in a run that reads 2^64 rows. */
     uint64_t window = step * b->rows + row;
     return wf_permute(b->seed, window / b->epoch_len, b->epoch_len, window % b->epoch_len) *
            b->seq;

@@ -23,7 +23,7 @@ static struct wf_merge find_merge(const struct weft_tokenizer *t, int32_t left, 
 static size_t encode_short(const struct weft_tokenizer *t, const unsigned char *piece, size_t n,
                            int32_t *out)
 {
-    uint32_t rank[SHORT]; /* of the pair (i, i + 1) */
+    uint32_t rank[SHORT]; /* rank of the pair (i, i + 1) */
     int32_t result[SHORT];
     for (size_t i = 0; i < n; i++)
         out[i] = t->byte_ids[piece[i]];
@@ -57,11 +57,12 @@ static size_t encode_short(const struct weft_tokenizer *t, const unsigned char *
 /* -- long pieces: a linked list of tokens and a heap of their pairs ---------------------------- */
 
 struct wf_bpe_node {
-    int32_t token; /* WEFT_NO_TOKEN: merged into the previous node */
+    int32_t token; /* WEFT_NO_TOKEN: this node was merged into the previous node */
     int32_t prev, next;
 };
 
-/* A pair at the time it was found.  It is stale if the tokens have changed since. */
+/* A pair as it was when it was pushed to the heap.  The entry is stale if one of the two tokens
+ * has changed since then. */
 struct wf_bpe_entry {
     uint32_t rank;
     int32_t at;
@@ -117,8 +118,8 @@ static struct wf_bpe_entry heap_pop(struct wf_bpe_scratch *scratch)
     return top;
 }
 
-/* Reserves memory for a piece.  Each merge adds at most two pairs, and there are fewer merges than
- * bytes. */
+/* Reserves memory for a piece of `len` bytes.  Each merge adds at most two pairs to the heap,
+ * and there are fewer merges than bytes. */
 static enum weft_status reserve_scratch(struct wf_bpe_scratch *scratch, size_t len,
                                         struct weft_error *err)
 {

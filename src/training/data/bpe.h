@@ -1,4 +1,5 @@
-/* Byte-pair merges: the hash table of pairs, and the encoding of one piece of text. */
+/* Implements byte-pair merges: the hash table of pairs, and the encoding of one piece of
+ * text. */
 #ifndef TRAINING_DATA_BPE_H
 #define TRAINING_DATA_BPE_H
 
@@ -9,7 +10,8 @@ static inline uint64_t wf_bpe_key(struct wf_token_pair pair)
     return (uint64_t)(uint32_t)pair.left << 32 | (uint32_t)pair.right;
 }
 
-/* Returns the slot of a pair, or the free slot for it. */
+/* Returns the hash table slot of a pair.  If the table does not contain the pair, returns the
+ * free slot in which the pair would be stored. */
 static inline struct wf_merge *wf_bpe_slot(const struct weft_tokenizer *t,
                                            struct wf_token_pair pair)
 {
@@ -22,7 +24,7 @@ static inline struct wf_merge *wf_bpe_slot(const struct weft_tokenizer *t,
     }
 }
 
-/* Memory for long pieces. */
+/* Reusable memory for encoding long pieces. */
 struct wf_bpe_scratch {
     struct wf_bpe_node *nodes; /* owned */
     struct wf_bpe_entry *heap; /* owned */
@@ -31,8 +33,8 @@ struct wf_bpe_scratch {
 
 void wf_bpe_scratch_release(struct wf_bpe_scratch *scratch);
 
-/* Appends the tokens of a piece.  It repeatedly merges the pair of the lowest rank, the leftmost of
- * equal ones. */
+/* Appends the tokens of a piece.  Repeatedly merges the pair with the lowest rank; of several
+ * pairs with this rank, the leftmost pair is merged first. */
 enum weft_status wf_bpe_encode(const struct weft_tokenizer *t, struct wf_bpe_scratch *scratch,
                                const char *piece, size_t len, struct weft_tokens *out,
                                struct weft_error *err);

@@ -1,6 +1,6 @@
 /* Learns a vocabulary.  The counts of all pairs are updated incrementally: a merge visits only
- * the words that contain its pair.  The most frequent pair comes from a heap whose entries may be
- * stale: an entry with an old count is pushed again with the current one. */
+ * the words that contain the merged pair.  A heap yields the most frequent pair.  Heap entries
+ * may be stale: an entry with an old count is pushed again with the current count. */
 #include "training/data/bpe_train.h"
 
 #include <stdlib.h>
@@ -13,31 +13,33 @@
 struct pair_count {
     struct wf_token_pair pair;
     uint64_t count;
-    uint32_t *words; /* owned: words that contain the pair or did; may have duplicates */
+    /* owned: words that contain or contained the pair; may have duplicates */
+    uint32_t *words;
     uint32_t n_words, cap;
-    bool grown; /* in the current merge */
+    bool grown; /* true if the current merge has increased the count */
 };
 
 struct heap_entry {
     uint64_t count;
-    uint32_t pair; /* index */
+    uint32_t pair; /* index of the pair in `pairs` */
 };
 
 /* A word as a sequence of tokens. */
 struct sequence {
-    size_t begin; /* in symbols */
+    size_t begin; /* index of the first token in `symbols` */
     uint32_t len;
     uint64_t count;
 };
 
 struct trainer {
-    struct weft_tokenizer *t; /* owned until it is returned */
+    struct weft_tokenizer *t; /* owned until it is returned to the caller */
     struct sequence *words;   /* owned */
     size_t n_words;
     int32_t *symbols;         /* owned */
     struct pair_count *pairs; /* owned */
     size_t n_pairs, pairs_cap;
-    uint32_t *slots; /* owned: hash table of pairs; index + 1, 0: free */
+    /* owned: hash table of pairs; a slot contains index + 1, or 0 if it is free */
+    uint32_t *slots;
     size_t mask;
     struct heap_entry *heap; /* owned */
     size_t n_heap, heap_cap;
@@ -50,7 +52,8 @@ static enum weft_status no_memory(struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory to learn a vocabulary");
 }
 
-/* Makes room for one more item of `size` bytes. */
+/* Grows the array *at, if necessary, to have space for one more item of `size` bytes.  Returns
+ * false if memory runs out. */
 static bool reserve_one(void **at, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap)
@@ -168,7 +171,7 @@ static enum weft_status add_pair(struct trainer *x, struct wf_token_pair pair, u
     return note_word(p, word, err);
 }
 
-/* Pushes all pairs whose count has increased with their new count. */
+/* Pushes a heap entry with the new count for each pair whose count has increased. */
 static enum weft_status push_grown(struct trainer *x, struct weft_error *err)
 {
     for (size_t i = 0; i < x->n_grown; i++) {
@@ -191,7 +194,8 @@ static bool is_pair(struct wf_token_pair a, struct wf_token_pair b)
     return a.left == b.left && a.right == b.right;
 }
 
-/* Merges a pair in one word.  Only the neighbouring pairs change. */
+/* Merges all occurrences of a pair in one word.  Only the counts of neighbouring pairs
+ * change. */
 static enum weft_status merge_word(struct trainer *x, uint32_t index, struct wf_token_pair pair,
                                    int32_t result, struct weft_error *err)
 {
@@ -227,7 +231,9 @@ static enum weft_status merge_pair(struct trainer *x, uint32_t index, int32_t re
 {
     struct wf_token_pair pair = x->pairs[index].pair;
     uint32_t *words = x->pairs[index].words, n = x->pairs[index].n_words;
-    x->pairs[index].words = NULL; /* the table may move; the pair no longer occurs afterwards */
+    /* take the list: x->pairs may be reallocated, and after the merge no word contains the
+     * pair */
+    x->pairs[index].words = NULL;
     x->pairs[index].n_words = x->pairs[index].cap = 0;
     enum weft_status st = WEFT_OK;
     for (uint32_t i = 0; i < n && st == WEFT_OK; i++)
@@ -236,7 +242,8 @@ static enum weft_status merge_pair(struct trainer *x, uint32_t index, int32_t re
     return st == WEFT_OK ? push_grown(x, err) : st;
 }
 
-/* Returns the token of a merged pair.  Another pair may have created it already. */
+/* Returns the token of a merged pair.  The token may already exist, because another pair may
+ * have the same bytes. */
 static enum weft_status make_token(struct trainer *x, struct wf_token_pair pair, int32_t *next,
                                    int32_t *out, struct weft_error *err)
 {

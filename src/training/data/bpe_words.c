@@ -74,7 +74,7 @@ enum weft_status wf_words_add(struct wf_words *w, const char *bytes, size_t len,
 /* -- counting with threads ------------------------------------------------------------------ */
 
 struct counting {
-    struct wf_words *words; /* owned: one per worker */
+    struct wf_words *words; /* owned: one word list per worker */
     size_t max_len;
     void (*progress)(void *ctx, uint64_t bytes);
     void *progress_ctx;

@@ -10,7 +10,7 @@ static enum weft_status encode(const void *self, const char *text, size_t len, i
 {
     struct weft_tokens tokens = {0};
     enum weft_status st = weft_tokenizer_encode(self, text, len, &tokens, err);
-    if (st == WEFT_OK) /* allocate for an empty text, too */
+    if (st == WEFT_OK) /* return an allocated array for an empty text, too */
         st = wf_tokens_reserve(&tokens, 1, err);
     if (st != WEFT_OK) {
         weft_tokens_release(&tokens);

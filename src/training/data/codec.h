@@ -1,4 +1,5 @@
-/* Converts text to tokens and back for one model: a tokenizer behind a small interface. */
+/* Converts text to tokens and tokens to text for one model.  A codec is a small interface to a
+ * tokenizer. */
 #ifndef TRAINING_DATA_CODEC_H
 #define TRAINING_DATA_CODEC_H
 
@@ -8,24 +9,25 @@
 #include "weft/status.h"
 
 struct wf_codec {
-    const char *name; /* the kind of tokenizer; "none" */
+    const char *name; /* kind of tokenizer, or "none" */
     void *self;       /* owned */
-    /* Encodes a text.  The caller frees *out.  NULL: the codec has no tokenizer, and only token
-     * numbers can be used. */
+    /* Encodes a text.  The caller frees *out.  `encode` is NULL if the codec has no tokenizer;
+     * the user can then only work with token ids. */
     enum weft_status (*encode)(const void *self, const char *text, size_t len, int32_t **out,
                                size_t *n, struct weft_error *err);
-    /* Returns the bytes of a token, which may be part of a character; NULL if it has none.
-     * Borrowed. */
+    /* Returns the bytes of a token, which may be an incomplete UTF-8 character.  Returns NULL
+     * if the token has no bytes.  The pointer is borrowed. */
     const char *(*bytes)(const void *self, int32_t token, size_t *len);
     void (*release)(void *self); /* NULL: nothing to free */
-    int64_t end;                 /* the token between documents; negative: none */
+    int64_t end;                 /* id of the token between documents; negative: none */
 };
 
-/* Opens the codec of a model with `vocab` tokens from the tokenizer at a path.  Without a path
- * (NULL) tokens are bytes if the vocabulary has at least 257.  Returns WEFT_DATA if the tokenizer
- * has more tokens than the model.  wf_codec_release() frees. */
+/* Opens a codec for a model with a vocabulary of `vocab` tokens.  `tokenizer` is the path of
+ * the tokenizer.  If the path is NULL and `vocab` is at least 257, tokens are bytes.  Returns
+ * WEFT_DATA if the tokenizer has more tokens than the model.  The caller releases the codec
+ * with wf_codec_release(). */
 enum weft_status wf_codec_open(struct wf_codec *codec, const char *tokenizer, uint32_t vocab,
                                struct weft_error *err);
-void wf_codec_release(struct wf_codec *codec); /* a zeroed one is allowed */
+void wf_codec_release(struct wf_codec *codec); /* a zero-initialized codec is allowed */
 
 #endif

@@ -13,7 +13,7 @@
 
 /* -- meta.json ------------------------------------------------------------------------------ */
 
-/* Returns the length of the directory part of a path, with its final slash. */
+/* Returns the length of the directory part of a path, including the final slash. */
 static size_t dir_length(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -47,7 +47,8 @@ static double number(const json_t *object, const char *key)
     return isfinite(x) ? x : 0;
 }
 
-/* Returns the bytes of all text divided by the tokens of both splits; 0 if unknown. */
+/* Returns the number of text bytes divided by the number of tokens of both splits, or 0 if
+ * unknown. */
 static double bytes_per_token(const json_t *meta)
 {
     double bytes = number(meta, "text_bytes");

@@ -7,29 +7,31 @@
 #include "training/data/shard.h"
 
 struct wf_meta {
-    uint32_t vocab;     /* tokens of the tokenizer; 0: unknown */
+    uint32_t vocab;     /* vocabulary size of the tokenizer; 0: unknown */
     double token_bytes; /* mean number of bytes of text per token; 0: unknown */
 };
 
-/* Returns the path of `name` in the directory of the shards, whether or not the file exists.  The
- * caller frees it.  Returns NULL if the shards are in several directories or memory runs out.
- * Local. */
+/* Returns the path of the file `name` in the directory of the shards.  The file need not exist.
+ * The caller frees the path.  Returns NULL if the shards are in several directories or memory
+ * runs out.  Local. */
 char *wf_meta_sibling_path(const struct wf_shards *shards, const char *name);
 
 /* Reads meta.json.  All fields are zero if the shards are in several directories or the file does
  * not exist.  Local. */
 struct wf_meta wf_meta_read(const struct wf_shards *shards);
 
-/* Stores the vocabulary size of the tokenizer that made the shards, as given by meta.json or, if
- * that is missing, tokenizer.json.  Stores 0 if neither file exists.  Local. */
+/* Stores the vocabulary size of the tokenizer that made the shards.  Reads the size from
+ * meta.json or, if meta.json is missing, from tokenizer.json.  Stores 0 if neither file exists.
+ * Local. */
 enum weft_status wf_meta_find_vocab(const struct wf_shards *shards, uint32_t *out,
                                     struct weft_error *err);
 
 /* Stores the vocabulary size of the tokenizer at `path`.  Local. */
 enum weft_status wf_meta_count_tokens(const char *path, uint32_t *out, struct weft_error *err);
 
-/* Returns WEFT_DATA if the shards were made with more than `vocab` tokens.  `model_dir` is the
- * directory that the model comes from, or NULL; it only affects the message.  Local. */
+/* Returns WEFT_DATA if the shards were made by a tokenizer with more than `vocab` tokens.
+ * `model_dir` is the directory of the model, or NULL; it is only used for the error message.
+ * Local. */
 enum weft_status wf_meta_check_vocab(const struct wf_shards *shards, const char *model_dir,
                                      uint32_t vocab, struct weft_error *err);
 

@@ -17,23 +17,25 @@
 #include "training/data/shard_priv.h"
 
 enum {
-    /* Files beyond this number are opened for each read: by default a process may have 1,024 open
-     * files, and a corpus may have thousands of shards. */
+    /* The maximum number of files that stay open; other files are opened for each read.  By
+     * default a process may have 1,024 open files, but a corpus may have thousands of
+     * shards. */
     MAX_OPEN_FILES = 256,
     PIECE_BYTES = 16 << 10,
 };
 
 struct shard {
-    const char *path; /* borrowed: from the paths */
-    int fd;           /* -1: opened for each read */
+    const char *path; /* borrowed from the list of paths */
+    int fd;           /* -1: the file is opened for each read */
     size_t width;
-    uint64_t first, n; /* position of its first token among all shards; number of tokens */
+    /* position of the first token in all shards joined; number of tokens */
+    uint64_t first, n;
 };
 
 struct wf_shards {
     struct wf_paths paths;
-    struct shard *at; /* owned; one per path */
-    size_t n_open;    /* shards that are checked and may have an open file */
+    struct shard *at; /* owned; one shard per path */
+    size_t n_open;    /* number of shards that were checked and may have an open file */
     uint64_t n_tokens;
 };
 
@@ -42,7 +44,8 @@ static uint32_t get_u32(const unsigned char *b)
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* Reads n bytes.  Fewer exist only if the file was truncated. */
+/* Reads n bytes at an offset.  The size of the file was checked before, so a short read means
+ * that the file was truncated. */
 static enum weft_status read_bytes(const struct shard *s, int fd, uint64_t offset, size_t n,
                                    unsigned char *out, struct weft_error *err)
 {
@@ -64,7 +67,7 @@ static enum weft_status read_bytes(const struct shard *s, int fd, uint64_t offse
     return WEFT_OK;
 }
 
-/* Opens a regular file.  Does not block on a pipe. */
+/* Opens a regular file.  Returns an error, without blocking, if the path is a pipe. */
 static enum weft_status open_file(const char *path, int *fd, uint64_t *bytes,
                                   struct weft_error *err)
 {
@@ -145,7 +148,7 @@ static enum weft_status open_shards(struct wf_shards *s, struct weft_error *err)
         if (st != WEFT_OK)
             return st;
         s->n_open++;
-        s->n_tokens += shard->n; /* each has less than 2^31: no overflow */
+        s->n_tokens += shard->n; /* cannot overflow: each shard has less than 2^31 tokens */
     }
     return WEFT_OK;
 }
@@ -196,7 +199,7 @@ const char *wf_shards_path(const struct wf_shards *s, size_t i)
     return s->paths.at[i];
 }
 
-/* Returns the shard with position `at`, which must be in range. */
+/* Returns the shard that contains position `at`, which must be in range. */
 static const struct shard *find_shard(const struct wf_shards *s, uint64_t at)
 {
     size_t low = 0, high = s->paths.n;
@@ -229,7 +232,7 @@ static enum weft_status decode(const struct shard *s, const unsigned char *bytes
     return WEFT_OK;
 }
 
-/* Reads n tokens of one shard from index `index`; they must be in range. */
+/* Reads n tokens of one shard, starting at token `index`.  All tokens must be in range. */
 static enum weft_status read_shard(const struct shard *s, int fd, uint64_t index, size_t n,
                                    uint32_t limit, int32_t *out, struct weft_error *err)
 {
@@ -246,7 +249,7 @@ static enum weft_status read_shard(const struct shard *s, int fd, uint64_t index
     return WEFT_OK;
 }
 
-/* Opens a file again and checks that it has not changed. */
+/* Opens the file of a shard again and checks that the file has not changed. */
 static enum weft_status reopen(const struct shard *s, int *fd, struct weft_error *err)
 {
     struct shard now = {.path = s->path};

@@ -1,9 +1,9 @@
 /* Token shards: files of token ids, read as one long sequence.
  *
- *     bytes 0..1023   256 little-endian int32: magic, version, count, zeros
+ *     bytes 0..1023   256 little-endian int32 values: magic, version, count, zeros
  *     the rest        `count` little-endian tokens
  *
- *     magic      version   a token
+ *     magic      version   type of a token
  *     20240520   1         uint16
  *     20240801   7         uint32
  *
@@ -13,8 +13,8 @@
  *     wf_shards_read(shards, 0, 1025, vocab, tokens, &err);
  *     wf_shards_free(shards);
  *
- * Every error names the file and the position.  A file that is truncated while it is in use is an
- * error, not a crash: shards are read, never mapped.
+ * Every error names the file and the position.  A file that is truncated while it is in use
+ * causes an error, not a crash, because shards are read and never mapped into memory.
  */
 #ifndef TRAINING_DATA_SHARD_H
 #define TRAINING_DATA_SHARD_H
@@ -28,49 +28,51 @@ enum { WF_SHARD_HEADER_BYTES = 1024 };
 
 struct wf_shards; /* opaque: opened once, then read-only, safe to read from any thread */
 
-/* Opens shards.  `list` is a file, a folder (its *.bin in byte order of their names), or several
- * files, folders and glob patterns separated by commas, in the order written.  If the whole text
- * is the path of an existing file, commas do not separate.  On success the caller owns *out.
- * Local. */
+/* Opens shards.  `list` is a comma-separated list of files, folders and glob patterns, which
+ * are read in this order.  The files *.bin of a folder are read in byte order of their names.
+ * If the whole string is the path of an existing file, its commas are part of the path.  On
+ * success the caller owns *out.  Local. */
 enum weft_status wf_shards_open(const char *list, struct wf_shards **out,
                                 struct weft_error *err);
-/* Opens shards like wf_shards_open(), but of a folder with files `part`-*.bin only these.  `part`
- * is "train" or "val".  Local. */
+/* Opens shards like wf_shards_open().  If a folder contains files named `part`-*.bin, only
+ * these files of the folder are used.  `part` is "train" or "val".  Local. */
 enum weft_status wf_shards_open_split(const char *list, const char *part,
                                       struct wf_shards **out, struct weft_error *err);
 void wf_shards_free(struct wf_shards *s); /* NULL is allowed */
 
-/* Queries.  Paths are borrowed.  Local. */
+/* The following functions return properties of the shards.  Paths are borrowed.  Local. */
 uint64_t wf_shards_n_tokens(const struct wf_shards *s);
 size_t wf_shards_n_files(const struct wf_shards *s);
 const char *wf_shards_path(const struct wf_shards *s, size_t i);
 
-/* Reads n tokens from position `at` of all shards joined.  Returns WEFT_DATA for positions
- * outside of the data and for tokens of `vocab` and above; `out` may then be partly written.
- * Local. */
+/* Reads n tokens, starting at position `at` in the sequence of all shards.  Returns WEFT_DATA
+ * if a position is out of range or a token id is not less than `vocab`.  On error `out` may be
+ * partly written.  Local. */
 enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n,
                                 uint32_t vocab, int32_t *out, struct weft_error *err);
 
-/* Returns a hash of the number of tokens and of samples of them, to compare sets of shards.  Local. */
+/* Returns a hash of the number of tokens and of a sample of the tokens, which is used to
+ * compare sets of shards.  Local. */
 uint64_t wf_shards_fingerprint(const struct wf_shards *s);
 
 /* -- writing -------------------------------------------------------------------------------- */
 
 struct wf_shard_writer; /* opaque */
 
-/* Creates a writer.  Tokens take 2 bytes if `vocab` allows it, otherwise 4.  The file is written
- * atomically: an old file of that name remains until wf_shard_writer_finish().  Local. */
+/* Creates a writer.  Tokens are stored in 2 bytes if all ids below `vocab` fit, otherwise in 4
+ * bytes.  The file is written atomically: an existing file at `path` remains until
+ * wf_shard_writer_finish().  Local. */
 enum weft_status wf_shard_writer_new(const char *path, uint32_t vocab,
                                      struct wf_shard_writer **out, struct weft_error *err);
 enum weft_status wf_shard_writer_add(struct wf_shard_writer *w, const int32_t *tokens, size_t n,
                                      struct weft_error *err);
 
-/* Gives the file its final name.  After a failure there is no file.  Free the writer in either
- * case. */
+/* Renames the file to its final name.  On error the new file is removed.  The caller must free
+ * the writer in both cases. */
 enum weft_status wf_shard_writer_finish(struct wf_shard_writer *w, struct weft_error *err);
 void wf_shard_writer_free(struct wf_shard_writer *w); /* NULL is allowed */
 
-/* Writes a whole shard. */
+/* Writes a whole shard with one call. */
 enum weft_status wf_shard_write(const char *path, uint32_t vocab, const int32_t *tokens,
                                 size_t n, struct weft_error *err);
 

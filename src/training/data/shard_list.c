@@ -1,4 +1,4 @@
-/* Finds the files of a list of shards. */
+/* Finds the files that a list of shards describes. */
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
@@ -17,7 +17,7 @@ void wf_paths_release(struct wf_paths *paths)
     *paths = (struct wf_paths){0};
 }
 
-/* Joins folder (or NULL) and name. */
+/* Appends the path folder/name, or only `name` if `folder` is NULL. */
 static enum weft_status add_path(struct wf_paths *paths, const char *folder, const char *name,
                                  struct weft_error *err)
 {
@@ -48,7 +48,8 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Sorts by bytes, independently of the locale, so that the order is the same on every machine. */
+/* Sorts the paths from index `first` on by their bytes, independently of the locale, so that
+ * the order is the same on every machine. */
 static void sort_from(struct wf_paths *paths, size_t first)
 {
     if (paths->n > first)

@@ -1,4 +1,4 @@
-/* The formats of shards, and lists of their paths, for reading and writing. */
+/* Declarations shared by the shard reader and writer: file formats and lists of paths. */
 #ifndef TRAINING_DATA_SHARD_PRIV_H
 #define TRAINING_DATA_SHARD_PRIV_H
 
@@ -15,11 +15,12 @@ struct wf_shard_format {
 static const struct wf_shard_format wf_shard_formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
 struct wf_paths {
-    char **at; /* owned, and each of them */
+    char **at; /* owned array of owned strings */
     size_t n;
 };
 
-/* Finds the files of a list in their order; at least one. */
+/* Finds the files that `list` describes and stores their paths in order.  Returns an error if
+ * there are no files. */
 enum weft_status wf_paths_init(struct wf_paths *paths, const char *list,
                                struct weft_error *err);
 void wf_paths_release(struct wf_paths *paths);

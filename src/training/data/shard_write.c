@@ -12,8 +12,8 @@
 
 struct wf_shard_writer {
     struct wf_atomic_file file;
-    const struct wf_shard_format *format; /* borrowed: a row of the table */
-    uint32_t vocab;                       /* tokens are less than this */
+    const struct wf_shard_format *format; /* borrowed: an element of the table of formats */
+    uint32_t vocab;                       /* token ids must be less than vocab */
     uint64_t n;
 };
 
@@ -36,7 +36,8 @@ static enum weft_status open_writer(struct wf_shard_writer *w, const char *path,
                                     struct weft_error *err)
 {
     struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) /* renaming would destroy a device */
+    /* renaming would replace a device */
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be written: it is not a regular file",
                          path);
     WEFT_TRY(wf_atomic_file_open(&w->file, path, err));

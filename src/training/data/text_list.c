@@ -60,7 +60,8 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
 static enum weft_status add_folder(struct wf_text_list *list, const char *path, int depth,
                                    struct weft_error *err);
 
-/* Adds a file or a folder.  Links to folders are not followed: they may form a cycle. */
+/* Adds a file, or all files of a folder.  Symbolic links to folders are not followed, because
+ * they may form a cycle. */
 static enum weft_status add_entry(struct wf_text_list *list, const char *path, int depth,
                                   struct weft_error *err)
 {
@@ -133,7 +134,8 @@ void wf_text_list_release(struct wf_text_list *list)
 
 /* -- counting ------------------------------------------------------------------------------- */
 
-/* Adds the number of lines that are not blank to *n, up to `limit`. */
+/* Counts the non-blank lines of a file and adds their number to *n.  Stops when *n reaches
+ * `limit`. */
 static enum weft_status count_lines(const char *path, uint64_t limit, uint64_t *n,
                                     struct weft_error *err)
 {

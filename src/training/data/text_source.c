@@ -13,7 +13,8 @@
 
 enum {
     SEGMENT_BYTES = 1 << 20,
-    MAX_SEGMENT_BYTES = 1 << 28, /* maximum of a JSON line and of text without a boundary */
+    /* maximum size of a JSON line and of text without a boundary */
+    MAX_SEGMENT_BYTES = 1 << 28,
 };
 
 void wf_text_reader_init(struct wf_text_reader *r, const struct wf_text_list *list,
@@ -66,13 +67,14 @@ static enum weft_status open_next(struct wf_text_reader *r, struct weft_error *e
     if (file->begin > 0 && fseeko(r->in, (off_t)file->begin, SEEK_SET) != 0)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
     r->at = file->begin;
-    if (file->begin == 0) /* else it continues after the first part of the same file */
+    /* otherwise the text continues in the second part of a split file */
+    if (file->begin == 0)
         r->line = 1;
     r->n_rest = 0;
     return WEFT_OK;
 }
 
-/* Fills the segment up to `target` bytes.  Sets *ended at the end of the file. */
+/* Reads text until the segment has `target` bytes.  Sets *ended at the end of the file. */
 static enum weft_status fill(struct wf_text_reader *r, struct wf_text_segment *b, size_t target,
                              bool *ended, struct weft_error *err)
 {
@@ -101,7 +103,8 @@ static enum weft_status check_text(const struct wf_text_segment *b, struct weft_
                      b->file->path, line);
 }
 
-/* Returns where a segment can end if the file continues; 0: nowhere yet. */
+/* Returns the length at which a segment can be cut if the file continues, or 0 if there is no
+ * such length yet. */
 static size_t cut_at(const struct wf_text_reader *r, const struct wf_text_segment *b)
 {
     if (!b->file->json)
@@ -112,7 +115,7 @@ static size_t cut_at(const struct wf_text_reader *r, const struct wf_text_segmen
     return 0;
 }
 
-/* Starts a segment with the bytes that the previous one left over. */
+/* Starts a segment with the remaining bytes of the previous segment. */
 static enum weft_status start_segment(struct wf_text_reader *r, struct wf_text_segment *b,
                                       struct weft_error *err)
 {
@@ -128,7 +131,7 @@ static enum weft_status start_segment(struct wf_text_reader *r, struct wf_text_s
     return WEFT_OK;
 }
 
-/* Shortens a segment and keeps the bytes after the cut for the next one. */
+/* Shortens a segment and keeps the bytes after the cut for the next segment. */
 static enum weft_status end_segment(struct wf_text_reader *r, struct wf_text_segment *b,
                                     size_t cut, struct weft_error *err)
 {

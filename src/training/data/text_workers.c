@@ -23,9 +23,9 @@ struct ring {
     const struct wf_text_workers *workers; /* borrowed */
     struct worker_slot *slots;             /* owned */
     size_t n_slots;
-    pthread_mutex_t lock; /* guards the fields below and the slots' done */
+    pthread_mutex_t lock; /* guards the fields below and the `done` field of all slots */
     pthread_cond_t changed;
-    uint64_t n_filled, n_started; /* since the start */
+    uint64_t n_filled, n_started; /* number of slots filled and started since the start */
     bool closed;                  /* no more slots will be filled */
     uint32_t next_worker;
 };
@@ -51,7 +51,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Waits for the result of a slot and consumes it. */
+/* Waits until a slot is done and consumes its result. */
 static enum weft_status consume_slot(struct ring *r, uint64_t i, struct weft_error *err)
 {
     struct worker_slot *s = &r->slots[i % r->n_slots];
@@ -77,8 +77,8 @@ static void submit_slot(struct ring *r, struct worker_slot *s)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Reads and consumes all text.  A read error is returned last, because it comes after all text that
- * was read. */
+/* Reads all text and consumes all results.  A read error is returned only after the results of
+ * the text before it are consumed. */
 static enum weft_status run_ring(struct ring *r, struct wf_text_reader *reader,
                                  struct weft_error *err)
 {
@@ -116,7 +116,8 @@ static void close_ring(struct ring *r)
 {
     pthread_mutex_lock(&r->lock);
     r->closed = true;
-    r->n_started = r->n_filled; /* after an error, slots that were not started are skipped */
+    /* after an error, skip the slots that no worker has started */
+    r->n_started = r->n_filled;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
 }

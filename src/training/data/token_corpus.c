@@ -19,9 +19,9 @@ enum { PATH = 4096 };
 
 static const uint64_t no_document = UINT64_MAX;
 
-/* One split of shards. */
+/* One split of the corpus: training or validation. */
 struct split {
-    const char *name;               /* "train" */
+    const char *name;               /* "train" or "val" */
     struct wf_shard_writer *writer; /* owned; NULL between shards */
     uint64_t n_open;                /* tokens in the open shard */
     struct wf_corpus_split part;
@@ -33,8 +33,8 @@ struct corpus {
     bool new_tokenizer;           /* the folder had no tokenizer.json */
     struct wf_encoder **encoders; /* owned: one per worker */
     struct split train, val;
-    uint64_t n_documents;  /* documents that are complete */
-    uint64_t val_document; /* this document is used for validation in any case */
+    uint64_t n_documents;  /* number of documents written completely */
+    uint64_t val_document; /* number of a document that is always used for validation */
     uint64_t bytes;
 };
 
@@ -60,7 +60,7 @@ static void path_in(const struct corpus *c, const char *name, char out[PATH])
     snprintf(out, PATH, "%s/%s", c->options->out, name);
 }
 
-/* Refuses a folder with shards, because they would be mixed with the new ones. */
+/* Returns an error if the folder contains shards, because old and new shards would be mixed. */
 static enum weft_status check_folder(const char *path, struct weft_error *err)
 {
     DIR *dir = opendir(path);
@@ -162,7 +162,8 @@ static enum weft_status write_tokens(const struct corpus *c, struct split *split
     return WEFT_OK;
 }
 
-/* Returns true if the number of a document selects it for validation. */
+/* Returns true if the document with this number is used for validation.  The choice is
+ * pseudo-random with probability `val`; document 0 is never chosen. */
 static bool is_val_document(double val, uint64_t document)
 {
     const uint64_t seed = 20240520, stream = 7;
@@ -252,7 +253,8 @@ static void report_progress(void *ctx, uint64_t bytes)
 
 /* -- the whole corpus ------------------------------------------------------------------------- */
 
-/* Chooses the first document that its number selects, or the last one if there are fewer. */
+/* Sets val_document, so that at least one document is used for validation: the first document
+ * for which is_val_document() is true, or the last document if there is none. */
 static enum weft_status choose_val_document(struct corpus *c, struct wf_text_list *list,
                                             struct weft_error *err)
 {

@@ -1,15 +1,17 @@
 /* Writes texts as token shards.
  *
  *     OUT/train-000000.bin ...   tokens of the training documents, each followed by its end token
- *     OUT/val-000000.bin ...     the same of the validation documents
- *     OUT/tokenizer.json         unless tokens are bytes
+ *     OUT/val-000000.bin ...     tokens of the validation documents, likewise
+ *     OUT/tokenizer.json         the tokenizer; not written if tokens are bytes
  *     OUT/meta.json              statistics
  *
- * or one file, if OUT ends in .bin.  The same texts give the same bytes with any number of threads.
+ * If OUT ends in .bin, OUT is a single shard file.  The output does not depend on the number of
+ * threads.
  *
- * The number of a document determines whether it is used for validation.  The first one never is;
- * if there are two or more, at least one is.  If a text file is the only document, it is cut at a
- * line, and its end is used for validation.
+ * The number of a document determines whether it is used for validation.  The first
+ * document is never used for validation.  If there are two or more documents, at least one is
+ * used for validation.  If a text file is the only document, it is split at the start of a
+ * line, and its second part is used for validation.
  */
 #ifndef TRAINING_DATA_TOKEN_CORPUS_H
 #define TRAINING_DATA_TOKEN_CORPUS_H
@@ -22,10 +24,11 @@ enum { WF_CORPUS_SHARD_TOKENS = 100000000 };
 struct wf_corpus_options {
     const struct weft_tokenizer *tokenizer; /* borrowed */
     const char *out;                        /* borrowed: a folder, or a file *.bin */
-    double val;                             /* fraction of documents, 0 <= val < 1 */
-    uint32_t shard_tokens;                  /* tokens per shard */
+    double val;            /* fraction of documents used for validation, 0 <= val < 1 */
+    uint32_t shard_tokens; /* tokens per shard */
     uint32_t n_threads;
-    void (*progress)(void *ctx, uint64_t bytes); /* bytes read so far; may be NULL */
+    /* receives the bytes read so far; may be NULL */
+    void (*progress)(void *ctx, uint64_t bytes);
     void *ctx;
 };
 
@@ -35,12 +38,13 @@ struct wf_corpus_split {
 };
 
 struct wf_corpus_result {
-    uint64_t bytes; /* of text */
+    uint64_t bytes; /* bytes of text */
     struct wf_corpus_split train, val;
 };
 
-/* Writes the corpus.  Returns WEFT_USAGE if the folder already has shards.  After a failure none
- * of the files exists.  May cut the list's only file. */
+/* Writes the corpus.  Returns WEFT_USAGE if the folder already contains shards.  On error
+ * removes all files that it has written.  If `list` contains only one document, may split this
+ * document in `list`. */
 enum weft_status wf_corpus_write(struct wf_text_list *list,
                                  const struct wf_corpus_options *options,
                                  struct wf_corpus_result *result, struct weft_error *err);

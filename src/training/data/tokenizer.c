@@ -34,7 +34,8 @@ void weft_tokens_release(struct weft_tokens *t)
 
 /* -- building ------------------------------------------------------------------------------- */
 
-/* Returns the mask of a hash table for n entries: the next power of two of 2 n, minus one. */
+/* Returns the index mask of a hash table for n entries: the smallest power of two that is not
+ * less than 2 n, minus one. */
 static size_t mask_for(size_t n)
 {
     size_t size = 16;
@@ -261,7 +262,8 @@ enum weft_status wf_tokenizer_decode(const struct weft_tokenizer *t, const int32
 
 size_t wf_utf8_complete(const char *bytes, size_t len)
 {
-    /* The first byte of an incomplete character is among the last three and determines its length. */
+    /* An incomplete character starts in the last three bytes.  Its first byte determines its
+     * length. */
     for (size_t back = 1; back <= 3 && back <= len; back++) {
         unsigned char c = (unsigned char)bytes[len - back];
         if ((c & 0xC0) == 0x80)

@@ -1,4 +1,4 @@
-/* Tokenizers: the internal part of weft/tokenizer.h. */
+/* Internal functions of tokenizers.  The public functions are in weft/tokenizer.h. */
 #ifndef TRAINING_DATA_TOKENIZER_H
 #define TRAINING_DATA_TOKENIZER_H
 
@@ -7,8 +7,10 @@
 #include "weft/tokenizer.h"
 
 enum {
-    WF_TOKENIZER_MAX_VOCAB = 1 << 21, /* a higher id is an error in a file */
-    WF_TOKENIZER_MAX_PIECE = 1 << 28, /* maximum bytes of text without a place to split it */
+    /* limit of token ids; a file with a higher id is invalid */
+    WF_TOKENIZER_MAX_VOCAB = 1 << 21,
+    /* maximum bytes of text without a position to split it */
+    WF_TOKENIZER_MAX_PIECE = 1 << 28,
 };
 
 /* Reserves memory for n more tokens. */
@@ -16,8 +18,8 @@ enum weft_status wf_tokens_reserve(struct weft_tokens *t, size_t n, struct weft_
 
 /* -- creation ------------------------------------------------------------------------------- */
 
-/* Parse the text of tokenizer.json, or of vocab.json and merges.txt.  `name` and `merges_name`
- * are for messages.  The caller owns *out. */
+/* The parse functions read the text of tokenizer.json, or of vocab.json and merges.txt.  `name`
+ * and `merges_name` are the file names used in error messages.  The caller owns *out. */
 enum weft_status wf_tokenizer_parse(const char *json, size_t len, const char *name,
                                     struct weft_tokenizer **out, struct weft_error *err);
 enum weft_status wf_tokenizer_parse_gpt2(const char *vocab, size_t vocab_len, const char *name,
@@ -25,33 +27,34 @@ enum weft_status wf_tokenizer_parse_gpt2(const char *vocab, size_t vocab_len, co
                                          const char *merges_name, struct weft_tokenizer **out,
                                          struct weft_error *err);
 
-/* Writes the tokenizer to a file of any name, atomically. */
+/* Writes the tokenizer to the file `path` atomically. */
 enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char *path,
                                       struct weft_error *err);
 
 /* -- text to tokens ------------------------------------------------------------------------- */
 
-/* An encoder for much text: a cache of words for one thread, which makes it several times faster.
- * The tokens are the same. */
+/* An encoder for large texts, used by one thread.  It caches the tokens of words, which makes
+ * encoding several times faster and does not change the tokens. */
 struct wf_encoder;
 enum weft_status wf_encoder_new(const struct weft_tokenizer *t, struct wf_encoder **out,
-                                struct weft_error *err); /* borrows t */
+                                struct weft_error *err); /* t is borrowed */
 enum weft_status wf_encoder_encode(struct wf_encoder *e, const char *text, size_t len,
                                    struct weft_tokens *out, struct weft_error *err);
 void wf_encoder_free(struct wf_encoder *e); /* NULL is allowed */
 
-/* Returns a length at which a text that continues can be cut without changing its tokens; 0: none. */
+/* Returns a length at which a text can be cut without changing its tokens if more text follows,
+ * or 0 if there is no such length. */
 size_t wf_tokenizer_boundary(const struct weft_tokenizer *t, const char *text, size_t len);
 
 /* -- tokens to text ------------------------------------------------------------------------- */
 
-/* Appends the text of tokens.  Returns WEFT_DATA for an unknown token.  Decoding in parts gives the
- * same bytes. */
+/* Appends the text of tokens.  Returns WEFT_DATA for an unknown token.  Decoding a sequence of
+ * tokens in several calls gives the same bytes as one call. */
 enum weft_status wf_tokenizer_decode(const struct weft_tokenizer *t, const int32_t *tokens,
                                      size_t n, struct wf_text *out, struct weft_error *err);
 
-/* Returns the number of leading bytes without an incomplete character at the end, for streaming
- * output. */
+/* Returns the number of bytes without an incomplete UTF-8 character at the end.  Used for
+ * streaming output. */
 size_t wf_utf8_complete(const char *bytes, size_t len);
 
 #endif

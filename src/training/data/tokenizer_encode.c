@@ -1,5 +1,5 @@
-/* Encodes text.  Most words of a text repeat, so their tokens are cached in a table of fixed size
- * whose slots are one cache line each. */
+/* Encodes text.  Most words of a text repeat, so the tokens of words are cached in a table of
+ * fixed size.  Each slot of the table has the size of one cache line. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 enum {
     SLOTS = 1 << 15,
     WORD = 32,  /* maximum bytes of a cached word */
-    TOKENS = 6, /* maximum number of its tokens */
+    TOKENS = 6, /* maximum number of tokens of a cached word */
     COUNT_SHIFT = 24,
 };
 
@@ -22,15 +22,16 @@ struct word_key {
 };
 
 struct word_slot {
-    struct word_key key;     /* all zeros: free, because no word is empty */
-    uint32_t tokens[TOKENS]; /* tokens[0] >> COUNT_SHIFT is their number */
+    struct word_key key; /* all zeros: the slot is free (no word is empty) */
+    /* the upper bits of tokens[0], from COUNT_SHIFT on, are the number of tokens */
+    uint32_t tokens[TOKENS];
 };
 
 _Static_assert(sizeof(struct word_slot) == 64, "a slot is a cache line");
 
 struct wf_encoder {
     const struct weft_tokenizer *tokenizer; /* borrowed */
-    struct word_slot *slots;                /* owned; NULL: no cache */
+    struct word_slot *slots;                /* owned; NULL: words are not cached */
     struct wf_bpe_scratch scratch;
 };
 
@@ -46,8 +47,9 @@ static uint64_t load(const char *at, size_t n)
     return eight;
 }
 
-/* Loads fixed sizes from both ends, which may overlap.  This is much faster than a copy of variable
- * length; together with the length the key is unique. */
+/* Returns the key of a word.  Copies blocks of fixed size from the start and the end of the
+ * word; the blocks may overlap.  This is much faster than a copy of variable length.  The key
+ * also contains the length, so different words have different keys. */
 static struct word_key key_of(const char *word, size_t len)
 {
     struct word_key key = {{0, 0, 0, 0, len}};

@@ -15,17 +15,17 @@
 enum {
     MAX_FILE_BYTES = 256 << 20,
     MAX_TOKEN_BYTES = 1 << 16,
-    MAX_ADDED = 1 << 13, /* they are searched linearly */
+    MAX_ADDED = 1 << 13, /* maximum number of added tokens, which are searched linearly */
 };
 
 static const char eot_name[] = "<|endoftext|>";
 
-/* The tokenizer that is built and its source. */
+/* The state of loading: the tokenizer that is being built and its source. */
 struct loader {
-    const char *name; /* borrowed: the file, for messages */
+    const char *name; /* borrowed: file name for error messages */
     struct weft_tokenizer *t;
     int16_t byte_of[WF_BYTE_CHARS];
-    struct wf_text scratch; /* for the bytes of tokens */
+    struct wf_text scratch; /* buffer for the bytes of a token */
     struct weft_error *err;
 };
 
@@ -59,7 +59,7 @@ static enum weft_status parse_json(struct loader *l, const char *text, size_t le
     return WEFT_OK;
 }
 
-/* Returns true for a field that is missing or null. */
+/* Returns true if a JSON field is missing or null. */
 static bool is_absent(const json_t *value)
 {
     return value == NULL || json_is_null(value);
@@ -82,7 +82,7 @@ static enum weft_status unsupported(struct loader *l, const char *what, const js
                 wf_printable(type_of(object)).at);
 }
 
-/* Reads a boolean, or `fallback` if it is absent. */
+/* Reads a boolean field, or returns `fallback` if the field is absent. */
 static enum weft_status get_bool(struct loader *l, const json_t *object, const char *key,
                                  bool fallback, bool *out)
 {
@@ -95,7 +95,8 @@ static enum weft_status get_bool(struct loader *l, const json_t *object, const c
 
 /* -- tokens --------------------------------------------------------------------------------- */
 
-/* Converts byte characters to bytes in l->scratch.  Returns false for any other character. */
+/* Converts characters that represent bytes to these bytes and stores them in l->scratch.
+ * Returns false if a character does not represent a byte. */
 static bool to_bytes(struct loader *l, const char *chars, size_t len)
 {
     l->scratch.len = 0;
@@ -125,7 +126,8 @@ static enum weft_status get_id(struct loader *l, const json_t *value, const char
     return WEFT_OK;
 }
 
-/* Returns the content of an added token.  count_vocab() has checked ids and contents. */
+/* Returns the text of the added token with this id. count_vocab() has already checked the ids
+ * and texts of added tokens. */
 static const char *added_name(const json_t *added, int32_t id)
 {
     const json_t *row;
@@ -167,7 +169,7 @@ static enum weft_status add_vocab_token(struct loader *l, const json_t *added, c
     return set_token(l, id, text, text, len);
 }
 
-/* Computes the size of the vocabulary: one more than the largest id. */
+/* Computes the size of the vocabulary, which is the largest id plus one. */
 static enum weft_status count_vocab(struct loader *l, json_t *vocab, const json_t *added,
                                     uint32_t *out)
 {
@@ -200,7 +202,8 @@ static enum weft_status count_vocab(struct loader *l, json_t *vocab, const json_
     return WEFT_OK;
 }
 
-/* Adds a special token.  It may be in the vocabulary with the same text. */
+/* Adds a special token.  The vocabulary may already contain a token with this id if its text is
+ * the same. */
 static enum weft_status add_special(struct loader *l, const char *name, int32_t id)
 {
     struct wf_token_span old = l->t->tokens[id];
@@ -245,7 +248,7 @@ static enum weft_status read_vocab(struct loader *l, json_t *vocab, const json_t
 
 /* -- merges --------------------------------------------------------------------------------- */
 
-/* Adds a merge.  Both sides and the result must be tokens. */
+/* Adds a merge.  The left token, the right token and the result must be in the vocabulary. */
 static enum weft_status add_merge(struct loader *l, size_t i, const char *left, size_t n_left,
                                   const char *right, size_t n_right)
 {
@@ -274,7 +277,8 @@ static enum weft_status add_merge(struct loader *l, size_t i, const char *left, 
     return WEFT_OK;
 }
 
-/* Adds a merge of the form "a b".  Byte characters do not include the space. */
+/* Adds a merge of the form "a b".  The space is a unique separator, because no byte is
+ * represented by a space. */
 static enum weft_status add_merge_line(struct loader *l, size_t i, const char *line, size_t len)
 {
     const char *space = memchr(line, ' ', len);
@@ -308,7 +312,7 @@ static enum weft_status read_merges(struct loader *l, const json_t *merges)
 /* -- the pre-tokenizer ---------------------------------------------------------------------- */
 
 struct splitting {
-    bool split, byte_level; /* steps that were read */
+    bool split, byte_level; /* pre-tokenizer steps that were read */
     enum wf_split kind;
 };
 
@@ -379,7 +383,7 @@ static enum weft_status read_pre_tokenizer(struct loader *l, const json_t *pre)
 
 /* -- tokenizer.json ------------------------------------------------------------------------- */
 
-/* Refuses options that would change tokens and are not implemented. */
+/* Returns an error for options that are not implemented and would change the tokens. */
 static enum weft_status check_model(struct loader *l, const json_t *root, const json_t *model)
 {
     static const char *const texts[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -424,7 +428,7 @@ static enum weft_status read_tokenizer(struct loader *l, const json_t *root)
     return WEFT_OK;
 }
 
-/* Returns the tokenizer in *out, or frees it on error. */
+/* Stores the tokenizer in *out on success and frees it on error. */
 static enum weft_status finish(struct loader *l, enum weft_status st,
                                struct weft_tokenizer **out)
 {
@@ -458,8 +462,8 @@ enum weft_status wf_tokenizer_parse(const char *json, size_t len, const char *na
 
 /* -- vocab.json and merges.txt -------------------------------------------------------------- */
 
-/* Reads the lines of merges.txt.  Only the first line may be the version: merges may begin with
- * '#', too. */
+/* Reads the lines of merges.txt.  Only the first line is treated as a version line if it starts
+ * with '#', because merges may also start with '#'. */
 static enum weft_status read_merge_lines(struct loader *l, const char *text, size_t len)
 {
     size_t n_lines = 1, n = 0;

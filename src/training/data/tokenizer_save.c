@@ -8,7 +8,7 @@
 
 /* -- bytes as characters --------------------------------------------------------------------- */
 
-/* Returns true if a byte is represented by the character of the same number. */
+/* Returns true if a byte is represented by the character with the same number. */
 static bool is_own_char(unsigned c)
 {
     return (c >= '!' && c <= '~') || (c >= 0xA1 && c <= 0xAC) || (c >= 0xAE && c <= 0xFF);
@@ -34,7 +34,7 @@ void wf_char_to_byte(int16_t out[WF_BYTE_CHARS])
 
 /* -- JSON ----------------------------------------------------------------------------------- */
 
-/* The characters of all bytes, in UTF-8 and escaped for JSON. */
+/* The characters that represent the 256 bytes, in UTF-8 and escaped for JSON. */
 struct alphabet {
     char of[256][3];
 };
@@ -67,7 +67,7 @@ static void put_token(struct wf_text *out, const struct alphabet *a,
     }
 }
 
-/* Appends the name of a special token, which is plain text. */
+/* Appends the name of a special token.  The name is plain text, not byte characters. */
 static void put_name(struct wf_text *out, const char *name)
 {
     for (; *name != '\0'; name++) {
@@ -81,8 +81,8 @@ static void put_name(struct wf_text *out, const char *name)
     }
 }
 
-/* Returns true if the vocabulary lists a token: all ordinary tokens, and special tokens whose
- * name is the same in byte characters. */
+/* Returns true if a token is written to the vocabulary.  These are all ordinary tokens, and the
+ * special tokens whose name consists of characters that represent themselves as bytes. */
 static bool is_in_vocab(const struct weft_tokenizer *t, int32_t id)
 {
     if (t->tokens[id].len == 0)

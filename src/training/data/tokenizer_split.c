@@ -1,5 +1,5 @@
-/* Implements the patterns as hand-written scanners.  They look ahead but never back, so the end
- * of a piece depends only on its start and the following text. */
+/* Implements the patterns as hand-written scanners.  The scanners look ahead but never back, so
+ * the end of a piece depends only on the start of the piece and the text after it. */
 #include "training/data/tokenizer_split.h"
 
 #include <stdint.h>
@@ -47,7 +47,7 @@ static inline enum char_class ascii_class(unsigned char c)
     return (enum char_class)ascii_classes[c];
 }
 
-/* Returns true for characters above ASCII with Unicode's property White_Space. */
+/* Returns true for non-ASCII characters with the Unicode property White_Space. */
 static bool is_wide_space(utf8proc_int32_t c)
 {
     return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
@@ -72,7 +72,7 @@ static enum char_class wide_class(utf8proc_int32_t c)
     }
 }
 
-/* Returns the class of the character at s[at] and its length in *n. */
+/* Returns the class of the character at s[at] and stores its length in bytes in *n. */
 static inline enum char_class class_at(const unsigned char *s, size_t len, size_t at, size_t *n)
 {
     if (s[at] < 0x80) {
@@ -90,7 +90,7 @@ static inline enum char_class class_at(const unsigned char *s, size_t len, size_
     return wide_class(c);
 }
 
-/* Returns the end of the run of one class that starts at `at`. */
+/* Returns the end of the run of characters of class `of` that starts at `at`. */
 static size_t run_end(const unsigned char *s, size_t len, size_t at, enum char_class of)
 {
     size_t n;
@@ -110,7 +110,8 @@ static bool is_newline(unsigned char c)
 
 /* -- common parts of patterns --------------------------------------------------------------- */
 
-/* Returns the length of an apostrophe followed by one of s t m d re ve ll; 0 if there is none. */
+/* Returns the length of the contraction at `at`, or 0 if there is none.  A contraction is an
+ * apostrophe followed by s, t, m, d, re, ve or ll. */
 static size_t contraction(const unsigned char *s, size_t len, size_t at, bool any_case)
 {
     unsigned char fold = any_case ? 0x20 : 0;
@@ -124,12 +125,12 @@ static size_t contraction(const unsigned char *s, size_t len, size_t at, bool an
     unsigned char b = s[at + 2] | fold;
     if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l'))
         return 3;
-    /* Unicode folds the long s, U+017F, to s. */
+    /* Unicode case folding maps the long s, U+017F, to s. */
     return any_case && s[at + 1] == 0xC5 && s[at + 2] == 0xBF ? 3 : 0;
 }
 
-/* Returns the end of white space.  The last character of a run belongs to the next piece unless the
- * text ends. */
+/* Returns the end of a piece of white space.  The last white-space character of a run belongs
+ * to the next piece, unless the run is at the end of the text. */
 static size_t space_end(const unsigned char *s, size_t len, size_t at)
 {
     size_t end = at, last = at, n;
@@ -173,7 +174,8 @@ static size_t others_end(const unsigned char *s, size_t len, size_t at)
     return at;
 }
 
-/* Returns the end of white space: after the last newline of the run, if it has one. */
+/* Returns the end of a piece of white space.  If the run of white space contains a newline, the
+ * piece ends after the last newline. */
 static size_t lines_end(const unsigned char *s, size_t len, size_t at)
 {
     size_t end = run_end(s, len, at, SPACE);
@@ -219,7 +221,8 @@ size_t wf_split_piece_end(enum wf_split split, const char *text, size_t len, siz
 
 /* -- cutting -------------------------------------------------------------------------------- */
 
-/* Finds white space after a letter among the last bytes: no piece of any pattern continues there. */
+/* Returns the position of the last white space after a letter within the last `window` bytes,
+ * or 0 if there is none.  In all patterns a piece ends at such a position. */
 static size_t cut_by_letter(const unsigned char *s, size_t len, size_t window)
 {
     size_t stop = len > window ? len - window : 0;
@@ -248,8 +251,8 @@ size_t wf_split_boundary(enum wf_split split, const char *text, size_t len)
     if (cut > 0 || len <= CHARACTER)
         return cut;
 
-    /* The end of a piece that does not end in white space depends only on the next character, which
-     * must be complete. */
+    /* If a piece does not end in white space, its end depends only on the next character.  This
+     * character must be complete. */
     for (size_t at = 0; at < len;) {
         size_t end = wf_split_piece_end(split, text, len, at);
         if (end > len - CHARACTER)

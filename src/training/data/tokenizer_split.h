@@ -4,7 +4,8 @@
  *     "Hello world's 42" -> "Hello" " world" "'s" " 42"
  *
  * Letters, numbers and white space are defined by Unicode.  A byte that is not part of a valid
- * UTF-8 character is a character that is neither letter nor number nor space.
+ * UTF-8 character is treated as a character that is neither a letter nor a number nor white
+ * space.
  */
 #ifndef TRAINING_DATA_TOKENIZER_SPLIT_H
 #define TRAINING_DATA_TOKENIZER_SPLIT_H
@@ -13,22 +14,25 @@
 #include <stddef.h>
 
 enum wf_split {
-    WF_SPLIT_GPT2,   /* words with the preceding space; lower-case contractions */
-    WF_SPLIT_LLAMA3, /* all contractions, numbers in groups of three digits, newlines together */
-    WF_SPLIT_QWEN2,  /* the same with single digits */
+    WF_SPLIT_GPT2, /* words include the preceding space; only lower-case contractions */
+    /* contractions in any case; numbers in groups of up to three digits; newlines in one
+     * piece */
+    WF_SPLIT_LLAMA3,
+    WF_SPLIT_QWEN2, /* like WF_SPLIT_LLAMA3, but each digit is a piece */
 };
 
-/* Returns the pattern as written in tokenizer.json. */
+/* Returns the regular expression of a pattern as written in tokenizer.json. */
 const char *wf_split_pattern(enum wf_split split);
 
-/* Finds the kind with this pattern.  Returns false if there is none. */
+/* Finds the wf_split value for a regular expression.  Returns false if there is none. */
 bool wf_split_find(const char *pattern, enum wf_split *out);
 
 /* Returns the end of the piece that starts at `at` < len. */
 size_t wf_split_piece_end(enum wf_split split, const char *text, size_t len, size_t at);
 
-/* Returns a length at which a text that continues can be cut: the pieces of both parts are the
- * pieces of the whole.  It is the last such length that is found easily; 0: none. */
+/* Returns a length at which a text can be cut if more text follows: the pieces of both parts
+ * are then the pieces of the whole text.  The result need not be the largest such length.
+ * Returns 0 if no such length is found. */
 size_t wf_split_boundary(enum wf_split split, const char *text, size_t len);
 
 #endif
