@@ -191,8 +191,8 @@ WF_GENERATOR(zb_h2)
     return make(&(struct variant){"zb-h2", 2, true, 2, false}, params, out, err);
 }
 
-/* Checks a schedule with a given group size for deadlock.  Megatron accepts a group size N if P
- * <= N <= M and M mod N is 0 or at least P.  Schedules with other group sizes may or may not
+/* Checks a schedule with a given group size for deadlock.  Megatron accepts a group size N from
+ * P to M if M mod N is 0 or at least P.  Schedules with other group sizes may or may not
  * deadlock, so the function runs the walk. */
 static enum weft_status check_deadlock(const struct weft_gen_params *params,
                                        struct weft_schedule *s, struct weft_schedule **out,

@@ -6,9 +6,10 @@
  * two pipes through the same ranks.  In DualPipeV the directions are the path down and the path
  * back up, and the last rank has both stages at the turn.
  *
- * Let H be the number of ranks from the near end to the turn, h the index of this rank among
- * them (from 0), and m the number of micros per direction.  "&" joins an overlapped pair, "I"
- * appends its W to a queue, and "W" runs the oldest W in the queue:
+ * In DualPipe, the turn is the middle of the ranks.  Let H be the number of
+ * ranks from the near end to the turn, h the index of this rank among them (from 0), and m the
+ * number of micros per direction.  "&" joins an overlapped pair, "I" appends its W to a queue,
+ * and "W" runs the oldest W in the queue:
  *
  *     1  2(H-h-1) x  F near                    5  H-h-1 x  B far, F far & B near
  *     2  h+1      x  F near, F far             6  h+1   x  B far, B near; I from the middle on

@@ -141,7 +141,7 @@ struct wf_score wf_search_try(struct wf_search *s, enum wf_family family,
  * equal. */
 int wf_score_compare(struct wf_score a, struct wf_score b);
 
-/* Returns true if a score is equal to the lower bound. */
+/* Returns true if a score reaches the lower bound, so that no order is better. */
 bool wf_search_is_optimal(const struct wf_search *s, struct wf_score score);
 
 /* Returns the family with the best order. */

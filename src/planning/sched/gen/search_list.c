@@ -181,7 +181,8 @@ static struct candidate get_candidate(const struct wf_list_sched *l, const struc
     return (struct candidate){id, at, 0};
 }
 
-/* Returns the oldest pending weight gradient.  Prefers the deeper chunk. */
+/* Returns the pending weight gradient with the lowest micro, or WF_OP_NONE.  Among equal
+ * micros, prefers the deeper chunk. */
 static uint32_t oldest_weight(const struct wf_list_sched *l, const struct wf_search *s,
                               uint32_t rank)
 {
