@@ -1,14 +1,14 @@
-/* Chooses the layout of a run: pipeline ranks, replicas, chunks, schedule and threads, from times
- * measured on this machine.
+/* Chooses the layout of a run: pipeline ranks, replicas, chunks, schedule and threads, from
+ * times measured on this machine.
  *
  *     wf_auto_probe_init(&probe, &settings, &model, &err);
  *     wf_auto_measure(comm, &probe, threads, &profile, &err);       for each number of threads
  *     wf_auto_choose(&settings, &model, &machine, &list, &err);     the best first
  *     wf_auto_candidates_release(&list);
  *
- * The results of training do not depend on the choice, so it may depend on measured times.  The
- * number of micros changes the results and is never chosen by time.  (The program raises a
- * default number if no layout can run otherwise.) */
+ * The results of training do not depend on the choice, so the choice may depend on measured
+ * times.  The number of micros changes the results and is never chosen by time.  (If no layout
+ * can run with the default number, the program raises it.) */
 #ifndef TRAINING_LAYOUT_AUTO_H
 #define TRAINING_LAYOUT_AUTO_H
 

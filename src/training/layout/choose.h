@@ -22,14 +22,15 @@ struct wf_layout_choice {
 };
 
 /* Chooses the keys of `parallel` that are not given (pp, dp, chunks, schedule, threads), stores
- * them in *s and sets parallel.auto to false.  Raises parallel.micros only if it is not given and no
- * layout can run otherwise: it changes results.
+ * them in *s and sets parallel.auto to false.  Raises parallel.micros, which changes the
+ * results, only if it is not given and no layout can run otherwise.
  *
- * comm NULL: ranks are threads of this process, and their number is chosen, too.  Otherwise all
- * ranks measure, and rank 0 chooses.
+ * If comm is NULL, ranks are threads of this process, and their number is also chosen.
+ * Otherwise all ranks measure, and rank 0 chooses.
  *
- * Fills *out on rank 0; on other ranks it has no candidates.  The caller releases it after every
- * outcome.  Returns WEFT_USAGE if no layout can run, WEFT_NOMEM if none fits.  Collective. */
+ * Fills *out on rank 0; on other ranks *out has no candidates.  The caller releases *out after
+ * success and after failure.  Returns WEFT_USAGE if no layout can run, and WEFT_NOMEM if no
+ * layout fits into memory.  Collective. */
 enum weft_status wf_layout_choose(struct wf_train_settings *s, const struct weft_model *model,
                                   struct weft_comm *comm, struct wf_layout_choice *out,
                                   struct weft_error *err);

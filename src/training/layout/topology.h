@@ -1,14 +1,14 @@
 /* Defines which rank of a run executes which stages of which replica, and which shard of which
  * parameters it updates.
  *
- * Rank r of the run is rank r mod pp of replica r / pp.  Replica d runs a contiguous range of the
- * step's micro-batches with a schedule for that number.  Every rank computes the whole topology from
- * the settings alone, without communication.
+ * Rank r of the run is rank r mod pp of replica r / pp.  Replica d runs a contiguous range of
+ * the step's micro-batches with a schedule for that number of micro-batches.  Every rank
+ * computes the whole topology from the settings alone, without communication.
  *
- * A group is a sequence of parameters that the same ranks store: those of a stage, in all replicas
- * and on all ranks of a bidirectional pipeline; or a tied weight that is used on two stages.  Its
- * members reduce its gradient and update one shard each.  Shards end at multiples of
- * WF_NORM_SEGMENT elements. */
+ * A group is a sequence of parameters that the same ranks store: the parameters of a stage, in
+ * all replicas and on all ranks of a bidirectional pipeline; or a tied weight that is used on
+ * two stages.  The members of a group are these ranks.  They reduce the gradient of the group,
+ * and each member updates one shard.  Shards end at multiples of WF_NORM_SEGMENT elements. */
 #ifndef TRAINING_LAYOUT_TOPOLOGY_H
 #define TRAINING_LAYOUT_TOPOLOGY_H
 

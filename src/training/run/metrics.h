@@ -1,5 +1,5 @@
-/* Writes metrics.jsonl: one JSON object per line and step, appended and flushed after each step, so
- * that a killed run keeps the lines of all its steps.
+/* Writes metrics.jsonl: one JSON object per line and step, appended and flushed after each
+ * step, so that a killed run keeps the lines of all its steps.
  *
  *     {"step":1,"loss":4.87,"grad_norm":1.08,"lr":0.0003,"tokens":192,"ms":12.5,"tok_s":15360,
  *      "mfu":0.34,"bubble":0,"bubble_plan":0}        and "val_loss" after evaluations

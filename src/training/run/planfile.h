@@ -4,12 +4,13 @@
  *      "model":{"arch":"gpt2","layers":4,"dim":256,...,"params":3000000},
  *      "pp":2,"dp":1,"chunks":1,"schedule":"zb-h1","bubble_plan":0.11,
  *      "stages":[{"first_layer":0,"layers":2,"embedding":true,"head":false,"ranks":[0]},...],
- *      "ranks":[{"rank":0,"stages":[0],"planned_bytes":1,"bytes":{"weights":1,...,"total":8}},...],
+ *      "ranks":[{"rank":0,"stages":[0],"planned_bytes":1,
+ *                "bytes":{"weights":1,...,"total":8}},...],
  *      "links":[{"from":0,"to":1,"forward_bytes":1,"backward_bytes":1,
  *                "forward_bytes_without_cache":1,"backward_bytes_without_cache":1},...]}
  *
- * Links are those of one replica in one step.  The last two fields are the bytes without a cache of
- * residual blocks. */
+ * The links are those of one replica, with the bytes of one step.  The last two fields of a
+ * link count the bytes without a cache of residual blocks. */
 #ifndef TRAINING_RUN_PLANFILE_H
 #define TRAINING_RUN_PLANFILE_H
 

@@ -1,5 +1,5 @@
-/* Manages the directory of a run: which files it has, when it may be used, and what happens to the
- * files of an earlier run.
+/* Manages the directory of a run: which files it has, when it may be used, and what happens to
+ * the files of an earlier run.
  *
  *     config.yaml     all settings
  *     metrics.jsonl   one line per step, appended
@@ -11,7 +11,7 @@
  *     tokenizer.json  the tokenizer of the data, if it has one
  *     metrics-N.jsonl, samples-N.jsonl, trace-N/
  *                     files of earlier unfinished runs; traces also of earlier schedules
- *     model/          the final weights, a Hugging Face directory; exists once the run is finished
+ *     model/          the final weights as a Hugging Face directory, if the run is finished
  *     model-step-N/   the final weights of a finished run that was continued after N steps
  */
 #ifndef TRAINING_RUN_RUNDIR_H
@@ -48,12 +48,13 @@ struct wf_rundir {
 enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool resume,
                                 struct weft_error *err);
 
-/* Writes config.yaml, copies the tokenizer at `tokenizer` (NULL: none), and opens metrics.jsonl.
+/* Writes config.yaml, copies the tokenizer at `tokenizer` (NULL: none), and opens
+ * metrics.jsonl.
  *
- * A run that continues after step `resumed` of this directory loses the lines of later steps, which
- * will run again.  Otherwise the files of an earlier unfinished run are archived as metrics-N.jsonl,
- * samples-N.jsonl and trace-N.  A finished run continues if it has more steps to do; its weights are
- * archived.  Local. */
+ * If the run continues after step `resumed` of this directory, the lines of later steps are
+ * removed, since these steps will run again.  Otherwise the files of an earlier unfinished run
+ * are archived as metrics-N.jsonl, samples-N.jsonl and trace-N.  A finished run continues if it
+ * has more steps to do; its weights are archived.  Local. */
 enum weft_status wf_rundir_init(struct wf_rundir *run, const char *dir,
                                 const struct wf_train_settings *settings, const char *tokenizer,
                                 uint64_t resumed, struct weft_error *err);

@@ -1,6 +1,6 @@
-/* Runs training from the settings to the final weights: starts the ranks, chooses the layout, steps,
- * evaluates, samples, saves checkpoints, logs, stops on signals, and writes the report.  A front end
- * reads the settings, shows the events, and turns the status into an exit code.
+/* Runs training from the settings to the final weights: starts the ranks, chooses the layout,
+ * steps, evaluates, samples, saves checkpoints, logs, stops on signals, and writes the report.
+ * A front end reads the settings, shows the events, and turns the status into an exit code.
  *
  *     wf_session_prepare(&settings, &err);
  *     struct wf_session session = {.settings = &settings, .on_event = show, .arg = &view};

@@ -4,11 +4,11 @@
 
 /* Handles SIGINT, SIGTERM and SIGHUP from now on, and ignores SIGPIPE.  Call it before each
  * session: it discards earlier signals.  The first signal only requests a stop after the
- * current step; a second one has its usual effect.  A different signal within a second of the
- * first does not count: launchers send several for one request.
+ * current step; a second signal has its usual effect.  A different signal within one second of
+ * the first is ignored, because launchers send several signals for one request.
  *
- * Writes `first` to standard output at the first signal, `second` at the second one.  Both are
- * string literals or NULL. */
+ * Writes `first` to standard output at the first signal, `second` at the second signal.  Both
+ * are string literals or NULL. */
 void wf_stop_catch_signals(const char *first, const char *second);
 
 /* Returns the signal that requested the stop, or 0 if no signal arrived before the last

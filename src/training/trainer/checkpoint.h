@@ -1,5 +1,5 @@
-/* Writes the checkpoints of a run.  Every rank writes its shards to a file, from a snapshot and in
- * the background if the setup enables it.  Rank 0 commits the checkpoint once all files are
+/* Writes the checkpoints of a run.  Every rank writes its shards to a file, from a snapshot and
+ * in the background if the setup enables it.  Rank 0 commits the checkpoint once all files are
  * written.
  *
  *     wf_checkpointer_new(&setup, &c, &err);
@@ -8,8 +8,9 @@
  *     wf_checkpointer_save(c, step, &err);               at the end, or before a stop
  *     wf_checkpointer_free(c);
  *
- * A checkpoint goes through the same states on all ranks.  While one is in progress, each
- * after_step() exchanges the states of the ranks; otherwise it communicates nothing.
+ * A checkpoint goes through the same states on all ranks.  While a checkpoint is in progress,
+ * each wf_checkpointer_after_step() exchanges the states of the ranks; otherwise it does not
+ * communicate.
  *
  *     idle --due--> files are written --all written--> rank 0 commits --done--> idle
  *                                     --one failed---> discarded ------------>

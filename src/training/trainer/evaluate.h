@@ -4,9 +4,9 @@
  *     WEFT_TRY(wf_evaluate(stage, &data, &e, err));
  *     perplexity = exp(e.loss), bits per token = e.loss / ln 2
  *
- * The data is divided in file order into windows of `seq` inputs; each token is the target of the
- * one before it.  The last window may be shorter.  Every token except the first is predicted once,
- * from up to seq tokens before it. */
+ * The data is divided in file order into windows of `seq` inputs; the target of each input is
+ * the next token.  The last window may be shorter.  Every token except the first is predicted
+ * once, from at most `seq` tokens before it. */
 #ifndef TRAINING_TRAINER_EVALUATE_H
 #define TRAINING_TRAINER_EVALUATE_H
 

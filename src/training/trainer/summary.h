@@ -1,6 +1,6 @@
-/* The end of a step: each rank summarizes its part, and rank 0 gathers the summaries.
+/* At the end of a step, each rank summarizes its part, and rank 0 gathers the summaries.
  *
- *     a summary: struct wf_step_summary | loss sums, one per micro | squared norms, one per segment
+ *     summary: struct wf_step_summary | one loss sum per micro | one squared norm per segment
  */
 #ifndef TRAINING_TRAINER_SUMMARY_H
 #define TRAINING_TRAINER_SUMMARY_H

@@ -9,9 +9,9 @@
  *     wf_trainer_save(t, "run/model", &err);
  *     wf_trainer_free(t);
  *
- * Each rank has its own trainer; all ranks call the same functions in the same order.  A step is a
- * pure function of the settings, the data, and the weights and moments before it: the layout of
- * ranks does not change a bit of losses, norms and weights. */
+ * Each rank has its own trainer; all ranks call the same functions in the same order.  A step
+ * is a pure function of the settings, the data, and the weights and moments before it: the
+ * layout of ranks does not change a bit of losses, norms and weights. */
 #ifndef TRAINING_TRAINER_TRAINER_H
 #define TRAINING_TRAINER_TRAINER_H
 
