@@ -26,7 +26,7 @@ static enum weft_status add_token(void *ctx, int32_t token, struct weft_error *e
     struct sink *s = ctx;
     size_t len = 0;
     const char *bytes = s->codec->bytes(s->codec->self, token, &len);
-    /* the vocabulary of the model may be larger than that of the tokenizer */
+    /* The vocabulary of the model may be larger than that of the tokenizer. */
     if (bytes == NULL) {
         bytes = "\xef\xbf\xbd";
         len = 3;

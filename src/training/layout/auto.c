@@ -268,7 +268,7 @@ static uint32_t micros_needed(const struct layout_enumeration *x,
         uint32_t n = micros_of_file(c->schedule);
         return n > 0 && can_run(x, c, n) ? n : 0;
     }
-    /* any number works; can_run() would start a search */
+    /* Any number of micros works.  can_run() is not called, since it would start a search. */
     if ((g->flags & WEFT_GEN_USES_COST) != 0)
         return c->dp > set && c->pp <= x->model->layers ? 1 : 0;
     uint64_t first = (set + c->dp - 1) / c->dp, last = (first + unit - 1) / unit * unit;
@@ -378,7 +378,7 @@ static enum weft_status try_threads(struct layout_enumeration *x, struct wf_auto
     bool any = false;
     for (size_t i = m->n_profiles; i-- > 0;) {
         const struct wf_auto_profile *profile = &m->profiles[i];
-        /* use more threads than cores rather than no profile at all */
+        /* If no profile fits the cores, use the smallest one with more threads than cores. */
         bool last = i == 0 && !any;
         if (ranks * profile->threads > m->cores && !last)
             continue;
@@ -563,7 +563,7 @@ enum weft_status wf_auto_choose(const struct wf_train_settings *s,
     x.searching = true;
     if (st == WEFT_OK)
         st = x.list.n > 0 ? search_best(&x, err)
-                          /* schedules made by search may need less memory */
+                          /* Schedules made by search may need less memory. */
                           : try_all(&x, err);
     if (st == WEFT_OK && x.list.n == 0)
         st = nothing_found(&x, err);

@@ -139,7 +139,7 @@ static void find_given(struct wf_train_settings *s)
 
     s->parallel.given.chunks = s->parallel.given.chunks && s->parallel.chunks != 0;
     s->parallel.given.threads = s->parallel.given.threads && s->parallel.threads != 0;
-    /* except micros, which stays given */
+    /* The last key, micros, stays given. */
     for (size_t i = 0; all && i + 1 < WEFT_LEN(given); i++)
         if (wf_setting_is_default(wf_setting_find(list, names[i]), s))
             *given[i] = false;

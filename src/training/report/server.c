@@ -27,7 +27,7 @@ enum {
     IDLE_SECONDS = 2,            /* a connection is closed after this time without any byte */
     CACHE_MS = 500,              /* an answer is reused until this age */
 };
-/* maximum duration of a connection, including the answer */
+/* Maximum duration of a connection, including the answer. */
 #define MAX_CONNECTION_NS 6000000000
 
 /* The body of a response, kept until the runs are read again. */
@@ -231,7 +231,7 @@ static void *serve(void *server)
 {
     struct wf_report_server *s = server;
     struct pollfd fds[3] = {{.fd = s->wake[0], .events = POLLIN}};
-    /* on Linux, this changes only the priority of this thread */
+    /* On Linux, this call changes only the priority of this thread. */
     setpriority(PRIO_PROCESS, 0, 10);
     for (int i = 0; i < 2; i++)
         fds[1 + i] = (struct pollfd){.fd = poll_fd(s->daemons[i]), .events = POLLIN};
@@ -334,7 +334,7 @@ static enum weft_status listen_at(struct wf_report_server *s, uint16_t port,
     struct sockaddr_in6 six = {.sin6_family = AF_INET6,
                                .sin6_port = htons(s->port),
                                .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    /* may fail if the machine has no IPv6 */
+    /* This call may fail if the machine has no IPv6. */
     s->daemons[1] = start_daemon(s, &six, MHD_USE_IPv6);
     return WEFT_OK;
 }

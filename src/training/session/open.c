@@ -124,14 +124,14 @@ enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *e
     if (s->log.dir != NULL && r->rank == 0)
         WEFT_TRY(wf_rundir_open(&r->dir, s->log.dir, resume != WF_RESUME_NO, err));
 
-    /* must be read before the trainer binds threads to cores */
+    /* The affinity must be read before the trainer binds threads to cores. */
     struct wf_cores cores = wf_cores_affinity();
     WEFT_TRY(wf_trainer_new(s, r->comm, &r->trainer, err));
     struct wf_session_start start = {.info = wf_trainer_info(r->trainer),
                                      .transport = weft_comm_name(r->comm)};
     const struct wf_trainer_info *info = &start.info;
     r->resumed = info->resumed;
-    /* only for "auto", because a path may belong to another directory */
+    /* Only for "auto": a path may belong to another directory. */
     if (resume == WF_RESUME_NEWEST)
         r->saved = info->resumed;
 

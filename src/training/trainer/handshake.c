@@ -64,7 +64,7 @@ static uint64_t hash_schedule(const struct wf_topology *l)
             h = wf_hash(h, &row.len, sizeof row.len);
             h = wf_hash(h, row.at, row.len * sizeof *row.at);
         }
-    /* hash each field separately, since the struct has padding */
+    /* Hash each field separately, since the struct has padding. */
     for (uint32_t i = 0; i < l->n_stages; i++) {
         const struct weft_stage_range *r = &l->partition.at[i];
         const uint32_t fields[] = {r->first_layer, r->end_layer, r->embedding, r->head};

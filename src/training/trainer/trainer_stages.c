@@ -104,7 +104,7 @@ enum weft_status wf_trainer_init_stages(struct wf_trainer *t, const struct wf_tr
     t->slots = wf_pages_alloc(bytes);
     if (t->slots == NULL)
         return wf_trainer_no_memory("activations", bytes, err);
-    /* makes the system allocate the pages now, not in the first step */
+    /* Make the system allocate the pages now, not in the first step. */
     memset(t->slots, 0, bytes);
 
     for (uint32_t i = 0; i < l->n_stages; i++)
