@@ -75,7 +75,7 @@ struct wf_hf_write_options {
     enum wf_dtype type;   /* type of all weights: WF_DTYPE_F32 or WF_DTYPE_BF16 */
     uint64_t shard_bytes; /* maximum tensor bytes per file; 0: write one file */
     int64_t bos, eos;     /* ids of the tokens that begin and end a document; negative: none */
-    /* borrowed: metadata that is written into every file */
+    /* Borrowed: metadata that is written into every file. */
     const struct wf_safetensors_pair *pairs;
     size_t n_pairs;
 };

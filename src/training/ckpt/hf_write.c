@@ -274,7 +274,7 @@ enum weft_status wf_hf_writer_finish(struct wf_hf_writer *w, struct weft_error *
 {
     WEFT_TRY(advance_shard(w, err));
     if (w->file != NULL)
-        /* returns the error for missing elements */
+        /* This call returns the error for missing elements. */
         return wf_safetensors_writer_finish(w->file, err);
     WEFT_TRY(wf_dir_sync(w->tmp, err));
     if (rename(w->tmp, w->dir) != 0)

@@ -38,7 +38,7 @@ struct wf_safetensors {
     json_t *header;      /* owned: parsed header; names and metadata point into it */
     json_t *metadata;    /* borrowed from header; NULL: no metadata */
     struct wf_safetensors_tensor *tensors; /* owned: all tensors, sorted by offset */
-    /* owned: pointers into `tensors`, sorted by name */
+    /* Owned: pointers into `tensors`, sorted by name. */
     const struct wf_safetensors_tensor **by_name;
     size_t n_tensors;
 };

@@ -36,10 +36,10 @@ enum {
 struct wf_safetensors; /* opaque: read-only once open, safe to use from any thread */
 
 struct wf_safetensors_tensor {
-    /* printable ASCII; name and dtype are borrowed until the file is closed */
+    /* Printable ASCII; name and dtype are borrowed until the file is closed. */
     const char *name;
     const char *dtype; /* type as written in the file, for example "F32" or "I64" */
-    /* true for F32, BF16 and F16; tensors of other types are listed but cannot be read */
+    /* True for F32, BF16 and F16; tensors of other types are listed but cannot be read. */
     bool readable;
     enum wf_dtype type; /* valid only if readable */
     uint32_t n_dims;

@@ -48,7 +48,7 @@
 
 enum {
     WF_STORE_MAX_DIMS = 8,
-    /* maximum length of a run name; allowed: letters, digits, '.', '_', '-' */
+    /* Maximum length of a run name; allowed: letters, digits, '.', '_', '-'. */
     WF_STORE_MAX_RUN = 64,
     WF_STORE_MAX_FILES = 100000,
 };
@@ -76,8 +76,8 @@ enum weft_status wf_store_prepare(const char *root, struct wf_text *removed,
 struct wf_store_lock; /* opaque */
 
 /* Locks the file `lock` in `dir` for this process.  If another process has the lock, returns
- * WEFT_USAGE with a message that names the owner of the lock.  The system releases the lock when
- * the process ends. */
+ * WEFT_USAGE with a message that names the owner of the lock.  The system releases the lock
+ * when the process ends. */
 enum weft_status wf_store_lock(const char *dir, struct wf_store_lock **out,
                                struct weft_error *err);
 void wf_store_unlock(struct wf_store_lock *lock); /* NULL is allowed */
@@ -152,8 +152,8 @@ enum weft_status wf_store_publish(const struct wf_store_commit_info *parts,
                                   struct weft_error *err);
 
 /* Reads every n_parts-th file of a checkpoint from the disk, starting with file number `part`,
- * and compares the data with its hashes.  Several ranks can thus divide the work.  With part = 0
- * and n_parts = 1 the whole checkpoint is verified. */
+ * and compares the data with its hashes.  Several ranks can thus divide the work.  With
+ * part = 0 and n_parts = 1 the whole checkpoint is verified. */
 enum weft_status wf_store_verify(const char *root, uint64_t step, size_t part, size_t n_parts,
                                  struct weft_error *err);
 
@@ -202,7 +202,7 @@ struct wf_ckpt_param {
     uint32_t n_dims;
     uint64_t shape[WF_STORE_MAX_DIMS];
     uint64_t n; /* number of elements */
-    /* which fields are stored: equal for all parameters; always true for the value */
+    /* Which fields are stored: equal for all parameters; always true for the value. */
     bool has[WF_STORE_N_FIELDS];
 };
 

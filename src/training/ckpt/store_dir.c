@@ -331,7 +331,7 @@ static enum weft_status probe(const char *root, int root_fd, struct weft_error *
     char name[64], renamed[80];
     snprintf(name, sizeof name, ".probe-%ld", (long)getpid());
     snprintf(renamed, sizeof renamed, "%s-renamed", name);
-    /* an earlier process with the same pid may have left this file */
+    /* An earlier process with the same pid may have left this file. */
     unlinkat(root_fd, name, 0);
     int fd = openat(root_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     bool works = fd >= 0 && write(fd, "", 1) == 1 && fsync(fd) == 0;
@@ -373,7 +373,7 @@ enum weft_status wf_store_check_space(const char *root, uint64_t bytes, struct w
     if (statvfs(root, &vfs) != 0)
         return WEFT_OK; /* the later writes report an error */
     double mib = 1 << 20, available = (double)vfs.f_bavail * (double)vfs.f_frsize;
-    /* some file systems report 0 blocks */
+    /* A file system that reports 0 blocks does not report its free space. */
     if (vfs.f_blocks == 0 || available >= (double)bytes)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_IO,

@@ -29,13 +29,13 @@ struct wf_manifest_piece {
     size_t file;
     uint64_t at; /* byte offset of the piece in the file */
     struct wf_xxh3 hash;
-    /* accessed atomically; true: the data was compared with the hash and matches */
+    /* Accessed atomically; true: the data was compared with the hash and matches. */
     unsigned char verified;
 };
 
 struct wf_manifest_param {
     struct wf_ckpt_param info; /* info.name is owned */
-    /* owned; wf_manifest_check() sorts them by field and begin */
+    /* Owned; wf_manifest_check() sorts them by field and begin. */
     struct wf_manifest_piece *pieces;
     size_t n_pieces, pieces_cap;
 };

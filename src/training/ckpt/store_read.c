@@ -370,7 +370,7 @@ enum weft_status wf_ckpt_read(struct wf_ckpt *s, const char *name, enum wf_store
                          s->path, wf_printable(name).at, param->info.n, n, begin);
 
     for (size_t i = 0; i < param->n_pieces && n > 0; i++) {
-        /* pieces are sorted by field and begin */
+        /* Pieces are sorted by field and begin. */
         struct wf_manifest_piece *p = &param->pieces[i];
         if (p->field != field || begin < p->begin || begin - p->begin >= p->n)
             continue;

@@ -446,7 +446,7 @@ static enum weft_status rename_final(struct publishing *p, struct weft_error *er
 
     WEFT_TRY(wf_dir_sync_fd(p->root_fd, root, err));
     if (old[0] != '\0')
-        /* if this fails, the next run removes it */
+        /* If this removal fails, the next run removes the old checkpoint. */
         wf_store_remove_dir(root, p->root_fd, old, NULL);
     return WEFT_OK;
 }

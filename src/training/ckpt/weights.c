@@ -92,7 +92,7 @@ static enum weft_status describe_store(struct wf_weights *w, struct weft_error *
     w->info.settings =
         settings[0] == '\0' ? NULL : settings; /* converted checkpoints have no settings */
     w->info.n_tensors = wf_ckpt_count(w->store);
-    /* cannot overflow: every element takes bytes in a file */
+    /* Cannot overflow: every element takes bytes in a file. */
     for (size_t i = 0; i < w->info.n_tensors; i++)
         w->info.n_elements += wf_ckpt_at(w->store, i)->n;
     return WEFT_OK;

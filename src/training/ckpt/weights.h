@@ -27,12 +27,12 @@ struct wf_weights; /* opaque: read-only once open, safe to use from any thread *
 struct wf_weights_info {
     struct weft_model model;
     const char *kind; /* "Hugging Face directory", "checkpoint", "llm.c model" */
-    /* path that was opened; for a run the path of its model/ or of a checkpoint */
+    /* Path that was opened; for a run the path of its model/ or of a checkpoint. */
     const char *path;
-    /* one line: which checkpoint of the run was opened and which were skipped; NULL: there was
-     * no choice */
+    /* One line: which checkpoint of the run was opened and which were skipped; NULL: there was
+     * no choice. */
     const char *note;
-    /* settings of the run that wrote the checkpoint, as YAML; NULL: unknown */
+    /* Settings of the run that wrote the checkpoint, as YAML; NULL: unknown. */
     const char *settings;
     uint64_t n_tensors, n_elements; /* number of stored tensors, number of their elements */
     int64_t bos, eos; /* ids of the tokens that begin and end a document; negative: unknown */

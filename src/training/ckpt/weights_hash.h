@@ -2,9 +2,9 @@
  *
  * The hash is XXH3-128 over the tensors in the caller's order.  Per tensor it covers the name
  * with its NUL, the number of dimensions and the sizes as little-endian uint64, and the values
- * as little-endian fp32.  The hash depends neither on how the tensors are divided into files nor
- * on the stored type: a BF16 tensor has the same hash as an F32 tensor with the same values.
- * The hash detects mistakes, not forgery.
+ * as little-endian fp32.  The hash depends neither on how the tensors are divided into files
+ * nor on the stored type: a BF16 tensor has the same hash as an F32 tensor with the same
+ * values.  The hash detects mistakes, not forgery.
  */
 #ifndef TRAINING_CKPT_WEIGHTS_HASH_H
 #define TRAINING_CKPT_WEIGHTS_HASH_H

@@ -14,7 +14,7 @@ enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *s
         return WEFT_FAIL(err, WEFT_USAGE, "a step needs at least 1 row of 1 token");
 
     uint64_t total = wf_shards_n_tokens(shards);
-    /* cannot overflow: both factors have 32 bits */
+    /* Cannot overflow: both factors have 32 bits. */
     uint64_t unit = shuffle ? seq : (uint64_t)rows * seq;
     uint64_t n = (total - 1) / unit; /* total > 0, because empty shards cannot be opened */
     if (n == 0)
@@ -30,7 +30,7 @@ enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *s
 
 /* -- a random order without a table --------------------------------------------------------- */
 
-/* four rounds suffice; the cost of two more is negligible compared with a read */
+/* Four rounds suffice; the cost of two more is negligible compared with a read. */
 enum { ROUNDS = 6 };
 
 /* Applies a Feistel network to a number x of 2 * half bits.  The network is a bijection for

@@ -5,9 +5,9 @@
  *     in file order   step k uses tokens k*B*T .. (k+1)*B*T, the last one only as a target.
  *                     The rows of a step are adjacent.  An epoch consists of all whole steps in
  *                     the data; the next epoch uses the same tokens again.
- *     shuffled        the data is divided into windows of T + 1 tokens; row r of step k is window
- *                     k*B + r of a random order, which differs in each epoch.  An epoch uses each
- *                     window once; a step may span two epochs.
+ *     shuffled        window i consists of the T + 1 tokens from token i*T on; row r of step k
+ *                     is window k*B + r of a random order, which differs in each
+ *                     epoch.  An epoch uses each window once; a step may span two epochs.
  *
  * Tokens at the end of the data that do not fill a step or a window are not used.  No state is
  * stored between steps, so a run can resume at any step.

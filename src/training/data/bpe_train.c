@@ -13,7 +13,7 @@
 struct pair_count {
     struct wf_token_pair pair;
     uint64_t count;
-    /* owned: words that contain or contained the pair; may have duplicates */
+    /* Owned: words that contain or contained the pair; may have duplicates. */
     uint32_t *words;
     uint32_t n_words, cap;
     bool grown; /* true if the current merge has increased the count */
@@ -38,7 +38,7 @@ struct trainer {
     int32_t *symbols;         /* owned */
     struct pair_count *pairs; /* owned */
     size_t n_pairs, pairs_cap;
-    /* owned: hash table of pairs; a slot contains index + 1, or 0 if it is free */
+    /* Owned: hash table of pairs; a slot contains index + 1, or 0 if it is free. */
     uint32_t *slots;
     size_t mask;
     struct heap_entry *heap; /* owned */
@@ -231,8 +231,8 @@ static enum weft_status merge_pair(struct trainer *x, uint32_t index, int32_t re
 {
     struct wf_token_pair pair = x->pairs[index].pair;
     uint32_t *words = x->pairs[index].words, n = x->pairs[index].n_words;
-    /* take the list: x->pairs may be reallocated, and after the merge no word contains the
-     * pair */
+    /* Take the list of words: x->pairs may be reallocated, and after the merge no word
+     * contains the pair. */
     x->pairs[index].words = NULL;
     x->pairs[index].n_words = x->pairs[index].cap = 0;
     enum weft_status st = WEFT_OK;

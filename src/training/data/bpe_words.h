@@ -15,7 +15,7 @@ struct wf_words {
     struct wf_text pool;
     struct wf_word *at; /* owned */
     size_t n, cap;
-    /* owned: hash table of words; a slot contains index + 1, or 0 if it is free */
+    /* Owned: hash table of words; a slot contains index + 1, or 0 if it is free. */
     uint32_t *slots;
     size_t mask;
 };

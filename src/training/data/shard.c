@@ -28,7 +28,7 @@ struct shard {
     const char *path; /* borrowed from the list of paths */
     int fd;           /* -1: the file is opened for each read */
     size_t width;
-    /* position of the first token in all shards joined; number of tokens */
+    /* Position of the first token in all shards joined; number of tokens. */
     uint64_t first, n;
 };
 

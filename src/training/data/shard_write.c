@@ -36,7 +36,7 @@ static enum weft_status open_writer(struct wf_shard_writer *w, const char *path,
                                     struct weft_error *err)
 {
     struct stat info;
-    /* renaming would replace a device */
+    /* Only a regular file may be replaced; renaming would destroy a device file. */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be written: it is not a regular file",
                          path);

@@ -13,7 +13,7 @@
 
 enum {
     SEGMENT_BYTES = 1 << 20,
-    /* maximum size of a JSON line and of text without a boundary */
+    /* Maximum size of a JSON line and of text without a boundary. */
     MAX_SEGMENT_BYTES = 1 << 28,
 };
 
@@ -67,7 +67,7 @@ static enum weft_status open_next(struct wf_text_reader *r, struct weft_error *e
     if (file->begin > 0 && fseeko(r->in, (off_t)file->begin, SEEK_SET) != 0)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
     r->at = file->begin;
-    /* otherwise the text continues in the second part of a split file */
+    /* In the second part of a split file, line numbers continue. */
     if (file->begin == 0)
         r->line = 1;
     r->n_rest = 0;

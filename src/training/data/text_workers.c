@@ -116,7 +116,7 @@ static void close_ring(struct ring *r)
 {
     pthread_mutex_lock(&r->lock);
     r->closed = true;
-    /* after an error, skip the slots that no worker has started */
+    /* After an error, skip the slots that no worker has started. */
     r->n_started = r->n_filled;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);

@@ -11,7 +11,7 @@ struct wf_text_job {
     struct wf_text_segment segment;
     struct weft_tokens tokens;
     uint64_t text_bytes; /* bytes of the documents' text, without JSON syntax */
-    /* for each document that ends in the segment: index after its last token */
+    /* For each document that ends in the segment: index after its last token. */
     struct weft_tokens doc_ends;
 };
 

@@ -27,7 +27,7 @@ struct wf_corpus_options {
     double val;            /* fraction of documents used for validation, 0 <= val < 1 */
     uint32_t shard_tokens; /* tokens per shard */
     uint32_t n_threads;
-    /* receives the bytes read so far; may be NULL */
+    /* Called with the number of bytes read so far; may be NULL. */
     void (*progress)(void *ctx, uint64_t bytes);
     void *ctx;
 };

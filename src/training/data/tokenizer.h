@@ -7,9 +7,9 @@
 #include "weft/tokenizer.h"
 
 enum {
-    /* limit of token ids; a file with a higher id is invalid */
+    /* Limit of token ids; a file with a higher id is invalid. */
     WF_TOKENIZER_MAX_VOCAB = 1 << 21,
-    /* maximum bytes of text without a position to split it */
+    /* Maximum bytes of text without a position to split it. */
     WF_TOKENIZER_MAX_PIECE = 1 << 28,
 };
 

@@ -23,7 +23,7 @@ struct word_key {
 
 struct word_slot {
     struct word_key key; /* all zeros: the slot is free (no word is empty) */
-    /* the upper bits of tokens[0], from COUNT_SHIFT on, are the number of tokens */
+    /* The upper bits of tokens[0], from COUNT_SHIFT on, are the number of tokens. */
     uint32_t tokens[TOKENS];
 };
 

@@ -29,16 +29,16 @@ struct wf_special {
 };
 
 struct weft_tokenizer {
-    /* true: tokens are bytes, and only the special token of the fields below is used */
+    /* True: tokens are bytes, and only the special token of the fields below is used. */
     bool is_bytes;
     enum wf_split split;
-    /* true: a piece that equals a token is encoded as this token, without merges */
+    /* True: a piece that equals a token is encoded as this token, without merges. */
     bool ignore_merges;
     uint32_t n_vocab;
     struct wf_token_span *tokens; /* owned: n_vocab elements, indexed by token id */
     struct wf_text pool;
     int32_t byte_ids[256];
-    /* owned: hash table from token bytes to ids; WEFT_NO_TOKEN: free slot */
+    /* Owned: hash table from token bytes to ids; WEFT_NO_TOKEN: free slot. */
     int32_t *id_table;
     size_t id_table_mask;
     struct wf_token_pair *pairs; /* owned: pairs in the order of their ranks */

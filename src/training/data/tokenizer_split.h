@@ -15,8 +15,8 @@
 
 enum wf_split {
     WF_SPLIT_GPT2, /* words include the preceding space; only lower-case contractions */
-    /* contractions in any case; numbers in groups of up to three digits; newlines in one
-     * piece */
+    /* Contractions in any case; numbers in groups of up to three digits; newlines in one
+     * piece. */
     WF_SPLIT_LLAMA3,
     WF_SPLIT_QWEN2, /* like WF_SPLIT_LLAMA3, but each digit is a piece */
 };
