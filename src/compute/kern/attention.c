@@ -18,8 +18,8 @@ size_t wf_attention_forward_tasks(const struct wf_attention *a)
     return a->batch * a->heads * attention_spans(a);
 }
 
-/* One task per head of keys and values: their gradients are sums over all queries that see
- * them, and may overwrite the keys and values. */
+/* Each key/value head of a sequence is one task, since the gradients of keys and values are
+ * sums over all queries that attend to them, and may overwrite the keys and values. */
 size_t wf_attention_backward_tasks(const struct wf_attention *a)
 {
     return a->batch * a->kv_heads;

@@ -4,8 +4,8 @@
  *         out = softmax(q k^T / sqrt(head), causal) v
  *
  * The shape alone determines how the work is divided into tasks.  The forward stores the
- * logarithm of each query's sum of exponentials; the backward recomputes the probabilities from
- * it.
+ * logarithm of each query's sum of exponentials (lse).  The backward recomputes the
+ * probabilities from the lse.
  *
  *     wf_pool_run(pool, wf_attention_forward_tasks(&a), run_one, &a), where run_one calls
  *     wf_attention_forward(&a, task, scratch of that worker)
@@ -19,14 +19,16 @@
 #include "compute/tensor/tensor.h"
 
 struct wf_attention {
-    size_t batch, seq;      /* matrices have batch * seq rows, sequence after sequence */
+    /* Matrices have batch * seq rows; the rows of a sequence are adjacent. */
+    size_t batch, seq;
     size_t heads, kv_heads; /* heads is a multiple of kv_heads */
     size_t head;            /* elements per head */
-    struct wf_mat q, k, v;  /* (batch * seq, heads * head), k and v (.., kv_heads * head) */
-    struct wf_mat out;      /* same shape as q */
-    float *lse;             /* (batch, heads, seq) */
-    /* Backward only.  dq, dk and dv may alias q, k and v: a task reads everything it needs of
-     * them before it writes. */
+    /* Q: (batch * seq, heads * head); k, v: (batch * seq, kv_heads * head). */
+    struct wf_mat q, k, v;
+    struct wf_mat out; /* same shape as q */
+    float *lse;        /* (batch, heads, seq): logarithm of the sum of exponentials */
+    /* Backward only.  dq, dk and dv may alias q, k and v: a task reads all the values it needs
+     * before it overwrites them. */
     struct wf_mat dout;       /* same shape as out; f32 */
     struct wf_mat dq, dk, dv; /* same shapes as q, k, v */
 };
@@ -35,14 +37,15 @@ struct wf_attention {
  * must be 64-byte aligned. */
 size_t wf_attention_scratch(const struct wf_attention *a);
 
-/* Return the number of tasks, and run one of them in the calling thread. */
+/* The _tasks functions return the number of tasks.  The other functions run one task in the
+ * calling thread. */
 size_t wf_attention_forward_tasks(const struct wf_attention *a);
 void wf_attention_forward(const struct wf_attention *a, size_t task, void *scratch);
 
 size_t wf_attention_backward_tasks(const struct wf_attention *a);
 void wf_attention_backward(const struct wf_attention *a, size_t task, void *scratch);
 
-/* Compute whole calls in plain C and double, for tests.  The backward does not support aliased
+/* Compute all tasks in plain C, in double, for tests.  The backward does not support aliased
  * matrices. */
 void wf_attention_forward_ref(const struct wf_attention *a);
 void wf_attention_backward_ref(const struct wf_attention *a);

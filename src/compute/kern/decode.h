@@ -2,7 +2,7 @@
  * attention of one query over stored keys and values.
  *
  * A weight has the shape (outputs, inputs), so an output is a dot product of two rows.  The
- * order of its sum depends on the number of inputs alone.  Results do not depend on how outputs
+ * order of summation depends only on the number of inputs.  Results do not depend on how outputs
  * are divided into tasks or on the number of vectors multiplied at a time.  The reference
  * versions are in plain C and sum in double. */
 #ifndef COMPUTE_KERN_DECODE_H
@@ -14,14 +14,15 @@
 #include "compute/kern/isa.h"
 #include "compute/tensor/tensor.h"
 
-/* y[t][r] = w[r] . x[t] + bias[r] + add[t][r] for n vectors x. */
+/* Arguments of wf_gemv_rows(): y[t][r] = w[r] . x[t] + bias[r] + add[t][r] for vectors x[0 .. n
+ * - 1]. */
 struct wf_gemv {
     struct wf_mat w; /* (rows, k); fp32 or bf16 */
     size_t k, n;
-    const float *x; /* (n, k), rows x_ld apart */
+    const float *x; /* (n, k), with row length x_ld */
     size_t x_ld;
-    const float *bias; /* NULL: none */
-    const float *add;  /* may be y */
+    const float *bias; /* NULL: no bias */
+    const float *add;  /* may be y; NULL: nothing is added */
     float *y;          /* (n, rows) */
     size_t y_ld;
 };
@@ -30,13 +31,14 @@ struct wf_gemv {
 void wf_gemv_rows(const struct wf_gemv *g, size_t row0, size_t row1);
 void wf_gemv_ref(const struct wf_gemv *g, size_t row0, size_t row1);
 
-/* out = softmax(scale * q k^T) v, one query over n >= 1 keys and values, rows of `head`. */
+/* Arguments of wf_attend(): out = softmax(scale * q k^T) v, for one query and n >= 1 keys and
+ * values.  Each row has `head` elements. */
 struct wf_attend {
     size_t n, head;
     float scale;
     const float *q;     /* (head) */
-    const float *k, *v; /* (n, head), rows one after the other */
-    float *scores;      /* scratch: n */
+    const float *k, *v; /* (n, head), with row length `head` */
+    float *scores;      /* scratch memory of n floats */
     float *out;         /* (head) */
 };
 

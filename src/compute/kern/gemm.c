@@ -67,15 +67,15 @@ void wf_pack_rows(const struct wf_packed *direct, const struct wf_packed *transp
 
 /* -- products ------------------------------------------------------------------------------ */
 
-/* How a product with a given number of rows is divided into tiles.  A tile's rows of A stay in
- * a second-level cache while its panels of B pass through: the more rows, the more often each
- * panel is used. */
+/* How a product with a given number of rows is divided into tiles.  The rows of A of a tile
+ * stay in a second-level cache while the tile's panels of B are read: the more rows a tile has,
+ * the more often each panel is reused. */
 struct tiling {
     size_t rows;
     size_t tile_rows, tile_cols, k_slice;
     size_t n_row_tiles, n_col_tiles;
-    /* The first n_whole tiles are one task each.  The remaining ones are n_parts tasks each, so
-     * that no thread waits long for the last tile. */
+    /* Each of the first n_whole tiles is one task.  Each remaining tile is divided into n_parts
+     * tasks, so that no thread waits long for the last tile. */
     size_t n_whole, n_parts;
 };
 
@@ -84,19 +84,21 @@ struct wf_gemm {
     enum wf_pack_form form;
     const struct wf_gemm_kernel *kernel;
     unsigned workers;
-    /* C is narrower than fp32 and k has several slices: partial sums are kept in scratch */
+    /* C is narrower than fp32 and k has several slices, so partial sums are kept in scratch
+     * memory. */
     bool c_buffered;
     size_t n_tilings;
     struct tiling *tilings; /* owned */
-    size_t scratch_bytes;   /* per worker: a tile of C if c_buffered, then rows of A */
+    /* Scratch memory per worker: a tile of C if c_buffered, then rows of A. */
+    size_t scratch_bytes;
     size_t a_offset;
     char *scratch; /* owned */
 };
 
 enum {
     PART_PANELS = 2,
-    /* From this many slices of k on, a task runs long and reads its rows of A again for each
-     * slice: fewer and wider tiles suffice. */
+    /* With at least this many slices of k, a task takes long and reads its rows of A again for
+     * each slice, so fewer and wider tiles suffice. */
     MANY_SLICES = 8,
 };
 
@@ -121,8 +123,8 @@ static struct tiling split_last_tiles(struct tiling tiling, unsigned threads, bo
     return tiling;
 }
 
-/* Tries narrower tiles before lower ones: then only one task reads each panel of B, for as many
- * rows as possible. */
+/* Returns the tiling for a number of rows.  Prefers tiles with fewer columns to tiles with
+ * fewer rows, so that each panel of B is read by one task, for as many rows as possible. */
 static struct tiling tiling_for(const struct wf_gemm_shape *s, size_t rows, unsigned threads)
 {
     static const size_t heights[] = {256, 128, 64, 32}, panels[] = {8, 4, 2};
@@ -156,7 +158,7 @@ static enum weft_status make_scratch(struct wf_gemm *p, struct weft_error *err)
     p->scratch_bytes = p->a_offset;
     if (p->form == WF_PACK_BF16_AS_F32) /* the kernel reads rows of fp32 */
         p->scratch_bytes += wf_size_round_up(rows * wf_pack_k_slice(p->shape.k) * 4, 64);
-    p->scratch_bytes += 64; /* never zero, and no two workers share a cache line */
+    p->scratch_bytes += 64; /* avoids a size of zero, and cache lines that two workers share */
 
     p->scratch = wf_pages_alloc(p->scratch_bytes * p->workers);
     if (p->scratch == NULL)
@@ -221,11 +223,11 @@ struct gemm_run {
 /* The part of a product that a task computes. */
 struct part {
     size_t row0, row1, col0, col1;
-    size_t next_col; /* where the worker's next task probably begins */
+    size_t next_col; /* first column of the worker's next task, as a guess for prefetching */
     char *scratch;
 };
 
-/* Returns the rows of the left factor, converted to fp32 if the kernel needs it. */
+/* Returns the rows of the left factor, converted to fp32 if the kernel requires fp32. */
 static struct wf_mat widen(const struct gemm_run *run, const struct part *at, size_t k0,
                            size_t k)
 {
@@ -237,7 +239,7 @@ static struct wf_mat widen(const struct gemm_run *run, const struct part *at, si
     return wide;
 }
 
-/* Returns the prefetch of the panel that the worker reads next. */
+/* Returns the prefetch for the panel that the worker reads next. */
 static struct wf_prefetch next_panel(const struct gemm_run *run, const struct part *at,
                                      size_t k0, size_t col)
 {
@@ -282,7 +284,8 @@ static void run_k_slice(const struct gemm_run *run, const struct part *at, struc
     }
 }
 
-/* Returns the rows and columns of a task; an empty range if they are past the last column. */
+/* Returns the rows and columns of a task.  The range is empty if it starts past the last
+ * column. */
 static struct part task_part(const struct gemm_run *run, size_t task)
 {
     const struct tiling *tiling = run->tiling;
@@ -292,7 +295,8 @@ static struct part task_part(const struct gemm_run *run, size_t task)
         tile = tiling->n_whole + (task - tiling->n_whole) / tiling->n_parts;
         offset = (task - tiling->n_whole) % tiling->n_parts * cols;
     }
-    /* Consecutive tasks share the tile of the right factor, which is the larger one. */
+    /* Consecutive tasks use the same columns of the right factor, which is the larger
+     * factor. */
     size_t row0 = tile % tiling->n_row_tiles * tiling->tile_rows;
     size_t col0 = tile / tiling->n_row_tiles * tiling->tile_cols + offset;
     return (struct part){.row0 = row0,
@@ -313,7 +317,7 @@ static void run_tile(void *arg, size_t task, unsigned worker)
 
     at.scratch = p->scratch + worker * p->scratch_bytes;
     at.next_col = SIZE_MAX;
-    /* The other workers take one task each in between. */
+    /* Assume that each other worker takes one task before this worker takes its next task. */
     if (task + p->workers < n_tasks(tiling))
         at.next_col = task_part(run, task + p->workers).col0;
 

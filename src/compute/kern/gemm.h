@@ -43,34 +43,38 @@ enum { WF_PACK_ROWS = 16 };
 /* The memory layout of a panel's elements. */
 enum wf_pack_form {
     WF_PACK_F32,
-    /* Rounded to bf16, stored as fp32: for machines without bf16 dot products. */
+    /* Elements are rounded to bf16 but stored as fp32, for machines without bf16 dot
+     * products. */
     WF_PACK_BF16_AS_F32,
-    WF_PACK_BF16_PAIRS, /* two rows of a column side by side */
+    /* bf16; the elements of two consecutive rows of a column are adjacent. */
+    WF_PACK_BF16_PAIRS,
 };
 
 struct wf_packed {
-    size_t k, n; /* k may exceed the rows of the matrix: the rest is zero */
+    /* K may exceed the number of rows of the matrix; the additional rows are zero. */
+    size_t k, n;
     enum wf_pack_form form;
     void *at; /* borrowed */
 };
 
-/* Returns the form for factors of this type on this machine. */
+/* Returns the form that this machine uses for factors of this type. */
 enum wf_pack_form wf_pack_form(enum wf_dtype type);
 /* Returns the bytes of a packed (k, n) factor. */
 size_t wf_packed_bytes(size_t k, size_t n, enum wf_pack_form form);
-/* Returns the number of rows per slice: all of them if they are few. */
+/* Returns the number of rows per slice of a factor with k rows.  A factor with few rows has a
+ * single slice. */
 static inline size_t wf_pack_k_slice(size_t k)
 {
     return k <= 1024 ? k : 768;
 }
-/* Returns the panel of the columns from p * WF_PANEL on, in the slice that starts with row k0.
- */
+/* Returns panel p, whose first column is p * WF_PANEL, of the slice that starts with row k0. */
 void *wf_packed_at(const struct wf_packed *b, size_t k0, size_t p);
 
 /* Packs rows [row0, row1) of a plain (rows, cols) matrix w, both as the factor W itself
  * (`direct`, k >= rows) and as its transpose (`transposed`, k = cols).  Either may be NULL.
- * row0 is a multiple of WF_PACK_ROWS, and so is row1 unless it is the last row.  The caller
- * must have zeroed memory that is never written (the rows past the last one). */
+ * row0 must be a multiple of WF_PACK_ROWS.  row1 must be, too, unless it equals `rows`.  The
+ * function does not write the packed rows past the last row of w; the caller must have zeroed
+ * them. */
 void wf_pack_rows(const struct wf_packed *direct, const struct wf_packed *transposed,
                   const float *w, size_t rows, size_t cols, size_t row0, size_t row1);
 
@@ -81,12 +85,12 @@ struct wf_gemm;
 /* The properties of a product that are fixed before it runs. */
 struct wf_gemm_shape {
     size_t n, k;
-    enum wf_dtype type; /* of A: fp32 or bf16 */
+    enum wf_dtype type; /* type of A: fp32 or bf16 */
     size_t lda;
     enum wf_dtype c_type;
     size_t ldc;
-    bool bias; /* adds a row vector */
-    bool add;  /* adds a matrix; it and C are fp32 */
+    bool bias; /* the product adds a row vector */
+    bool add;  /* the product adds a matrix; this matrix and C are fp32 */
 };
 
 /* Creates the tilings and the workers' scratch memory for products with any of the given row
@@ -107,15 +111,15 @@ struct wf_gemm_args {
     size_t rows; /* one of the row counts of wf_gemm_new() */
     struct wf_mat a;
     const struct wf_packed *b;
-    const float *bias; /* n floats, if shape.bias */
-    struct wf_mat add; /* if shape.add; may be C itself */
+    const float *bias; /* n floats; used if shape.bias is set */
+    struct wf_mat add; /* used if shape.add is set; may be C itself */
     struct wf_mat c;
     wf_tile_fn *after; /* or NULL */
     void *after_arg;
 };
 
-/* Runs the product on all threads of the pool.  The pool has as many threads as the one of
- * wf_gemm_new(). */
+/* Runs the product on all threads of the pool.  The pool must have the same number of threads
+ * as the pool passed to wf_gemm_new(). */
 void wf_gemm_run(struct wf_gemm *p, struct wf_pool *pool, const struct wf_gemm_args *args);
 
 /* -- gradients of weights ------------------------------------------------------------------ */

@@ -13,8 +13,8 @@
 #include "compute/tensor/tensor.h"
 
 enum {
-    /* Rows of C per tile, with WF_PANEL columns: 8 x 3 vectors of 16 floats leave registers for
-     * a row of B among 32. */
+    /* Rows of C per tile of WF_PANEL columns.  With AVX-512, a tile takes 8 x 3 of 32 vector
+     * registers, which leaves registers for a row of B. */
     WF_STRIP = 8,
 };
 
@@ -26,12 +26,13 @@ enum { WF_PREFETCH_PIECES = WF_STRIP };
 struct wf_prefetch {
     const char *at;
     size_t lines;
-    /* The output of the call, one row per piece; set by the kernels. */
+    /* The output of the kernel call, of which each piece prefetches one row.  Set by the
+     * kernels. */
     const char *out;
-    size_t out_ld, out_lines; /* out_ld in bytes */
+    size_t out_ld, out_lines; /* row length in bytes; cache lines per row */
 };
 
-/* Prefetches one piece.  Part of the innermost loops. */
+/* Prefetches one piece.  Called from the innermost loops. */
 static inline __attribute__((always_inline)) void
 wf_prefetch_issue(const struct wf_prefetch *prefetch, size_t piece)
 {
@@ -58,7 +59,7 @@ static inline struct wf_prefetch wf_prefetch_with_sink(const struct wf_prefetch 
     return with;
 }
 
-/* Moves on to the pieces of the next call. */
+/* Advances to the pieces of the next kernel call. */
 static inline void wf_prefetch_advance(struct wf_prefetch *prefetch)
 {
     prefetch->at += WF_PREFETCH_PIECES * prefetch->lines * 64;
@@ -66,8 +67,8 @@ static inline void wf_prefetch_advance(struct wf_prefetch *prefetch)
 
 struct wf_gemm_kernel {
     /* Computes rows [0, rows) x columns [0, cols) of c = a b for one panel of b; cols <=
-     * WF_PANEL.  a has rows of fp32, or of bf16 for pairs.  Then adds bias (or NULL) and `add`
-     * (which may be c, or absent).  `prefetch` has pieces for each strip. */
+     * WF_PANEL.  The rows of a are fp32, or bf16 for WF_PACK_BF16_PAIRS.  Then adds `bias` (may
+     * be NULL) and `add` (may be c, or absent).  `prefetch` has pieces for each strip. */
     void (*rows)(struct wf_mat c, const void *a, size_t lda, const void *panel, size_t k,
                  const float *bias, struct wf_mat add, size_t rows, size_t cols,
                  struct wf_prefetch prefetch);
@@ -83,8 +84,8 @@ struct wf_gemm_kernel {
     /* Packs rows a (k, m) into strips of [k][WF_STRIP], wf_strip_bytes() apart.  Columns past m
      * are zero. */
     void (*pack_strips)(void *strips, struct wf_mat a, size_t m, size_t k);
-    /* Packs rows b (k, cols), cols <= WF_PANEL, into k rows of a panel.  For pairs, k is even
-     * unless these are the last rows. */
+    /* Packs rows b (k, cols), cols <= WF_PANEL, into k rows of a panel.  For
+     * WF_PACK_BF16_PAIRS, k must be even unless these are the last rows. */
     void (*pack_panel)(void *panel, struct wf_mat b, size_t cols, size_t k);
 
     /* Implements wf_pack_rows() for at most WF_PANEL rows. */
@@ -98,8 +99,9 @@ static inline size_t wf_pack_bytes(size_t k, size_t width, enum wf_pack_form for
     return form == WF_PACK_BF16_PAIRS ? (k + 1) / 2 * width * 4 : k * width * 4;
 }
 
-/* Returns the distance between strips.  If strips began at multiples of 4 KiB, they would evict
- * each other from a first-level cache while they are packed. */
+/* Returns the distance between the starts of consecutive strips, in bytes.  If strips began at
+ * multiples of 4 KiB, they would evict each other from a first-level cache while they are
+ * packed. */
 static inline size_t wf_strip_bytes(size_t k, enum wf_pack_form form)
 {
     return wf_size_round_up(wf_pack_bytes(k, WF_STRIP, form), 64) + 64;
@@ -115,7 +117,8 @@ static inline size_t wf_strips_of(size_t rows)
     return (rows + WF_STRIP - 1) / WF_STRIP;
 }
 
-/* Returns the prefetch of `bytes` at `packed`, divided evenly among `calls` kernel calls. */
+/* Returns the prefetch for `bytes` bytes at `packed`, divided evenly among `calls` kernel
+ * calls. */
 static inline struct wf_prefetch wf_prefetch_of(const void *packed, size_t bytes, size_t calls)
 {
     size_t pieces = calls * WF_PREFETCH_PIECES;

@@ -14,7 +14,8 @@
 
 enum { PAIR_NV = WF_PANEL / 16, PAIR_PREFETCH = 8 };
 
-/* Adds one pair of columns of A, given in x, times one row of pairs of B. */
+/* Adds the product of one pair of columns of A, given in x, and one row of pairs of B to
+ * acc. */
 VEC_INLINE void pair_step(__m512 acc[WF_STRIP][PAIR_NV], const uint32_t x[WF_STRIP],
                           const uint32_t *b)
 {
@@ -70,7 +71,7 @@ static __attribute__((noinline)) void pair_sum_strip(pair_tile out, const uint32
     pair_save(out, acc);
 }
 
-/* A plain row of bf16 already has the layout of 32-bit pairs. */
+/* Returns pair i of a plain row of bf16, which already has the layout of 32-bit pairs. */
 VEC_INLINE uint32_t pair_at(const wf_bf16 *row, size_t i)
 {
     uint32_t two;
@@ -99,7 +100,7 @@ static __attribute__((noinline)) void pair_sum_rows(pair_tile out,
         }
     }
 
-    if (k % 2 != 0) { /* the last column has no partner */
+    if (k % 2 != 0) { /* the last column has no second column to pair with */
         const uint32_t x[WF_STRIP] = {a0[k - 1], a1[k - 1], a2[k - 1], a3[k - 1],
                                       a4[k - 1], a5[k - 1], a6[k - 1], a7[k - 1]};
         pair_step(acc, x, panel);
@@ -170,7 +171,7 @@ static void pair_strip_rows(struct wf_mat c, const void *a, size_t lda, const vo
 {
     alignas(64) pair_tile sums;
     const wf_bf16 *ar[WF_STRIP];
-    /* Rows past the end repeat the last one; their sums are dropped. */
+    /* Row pointers past the end point to the last row; the sums of these rows are discarded. */
     for (size_t r = 0; r < WF_STRIP; r++)
         ar[r] = (const wf_bf16 *)a + (r < rows ? r : rows - 1) * lda;
     struct wf_prefetch here = {.at = prefetch->at, .lines = prefetch->lines};
@@ -195,7 +196,8 @@ static void pair_panel_rows(struct wf_mat c, const void *a, size_t lda, const vo
                         rows - r < WF_STRIP ? rows - r : WF_STRIP, cols, &prefetch);
 }
 
-/* Returns rows `row` and row + 1 of a column as one number; a row past the end is zero. */
+/* Returns the elements of rows `row` and row + 1 of a column as one pair.  A row past the end
+ * counts as zero. */
 static inline uint32_t pair_of(struct wf_mat m, size_t row, size_t col, size_t k)
 {
     uint32_t even = *wf_mat_bf16(m, row, col);
@@ -282,8 +284,8 @@ static void pair_pack_direct(const struct wf_packed *b, const float *w, size_t c
         }
 }
 
-/* Returns up to 32 floats of a row as bf16, two per 32-bit number.  When rows become columns,
- * each such number is a pair. */
+/* Returns up to 32 floats of a row as bf16, two per 32-bit number.  After transposition, each
+ * of these numbers is a pair of a column. */
 static inline vec pair_row_of(const float *from, size_t n)
 {
     vec low = n < 16 ? vec_load_part(from, n) : vec_load(from);

@@ -22,8 +22,8 @@ bool wf_isa_is_name(const char *name);
 /* Returns "portable", "avx2", "avx512" or "avx512_bf16". */
 const char *wf_isa_name(enum wf_isa isa);
 
-/* Picks the entry for the instruction set in use.  A set without its own functions uses those
- * of the next lower one. */
+/* Picks the entry for the instruction set in use.  An instruction set without its own functions
+ * uses the functions of the next lower instruction set. */
 #define WF_ISA_PICK(portable, avx2, avx512)                                                    \
     (wf_isa() >= WF_ISA_AVX512 ? (avx512) : wf_isa() >= WF_ISA_AVX2 ? (avx2) : (portable))
 

@@ -27,15 +27,17 @@ enum {
 
 /* The destination of a parameter's gradient.  Exactly one of the two pointers is set.  A
  * contribution is rounded once to a multiple of 2^-50 and added as an integer.  |contribution|
- * and |sum| must stay below 2^12; functions return true if one does not (including NaN and
- * infinity). */
+ * and |sum| must stay below 2^12; functions return true if a value is out of this range, NaN or
+ * infinite. */
 struct wf_sink {
     int64_t *exact;
     float *fast; /* plain fp32 sums in the order of the calls; the range is that of fp32 */
-    bool fresh;  /* write instead of adding: the previous content is undefined */
-    /* This is the only contribution, into `fast`, and fresh except in scatter.  It is rounded
-     * and checked like those of exact sums.  The result has no more digits than fp32, so it is
-     * the exact sum in half the bytes. */
+    /* Overwrite the previous content, which is undefined, instead of adding to it. */
+    bool fresh;
+    /* The gradient has a single contribution, which is stored in `fast`.  The sink is fresh
+     * except in scatter.  The contribution is rounded and checked like a contribution to an
+     * exact sum.  The rounded value is representable in fp32, so it equals the exact sum in
+     * half the bytes. */
     bool single;
 };
 
@@ -51,9 +53,11 @@ static inline struct wf_sink wf_sink_at(struct wf_sink sink, size_t at)
 
 struct wf_adamw {
     float lr, beta1, beta2, eps;
-    float decay;              /* weight decay; 0 for tensors that have none */
-    float correct1, correct2; /* 1 - beta1^t, 1 - beta2^t, t counting from 1 */
-    float scale;              /* gradients are multiplied by this first: clipping */
+    float decay; /* weight decay; 0 for tensors without weight decay */
+    /* 1 - beta1^t and 1 - beta2^t, where t is the number of the step, from 1. */
+    float correct1, correct2;
+    /* Gradients are first multiplied by this factor (gradient clipping). */
+    float scale;
 };
 
 struct wf_ops {
@@ -64,9 +68,10 @@ struct wf_ops {
 
     /* Row ids[r] of the sink's table (rows of `table_cols`) += dx[r] for r = 0, 1, ..., in
      * columns [col0, col1) only, so that ranges of columns can run in parallel.  dx: f32.  Each
-     * row is a separate contribution.  The sink must not be fresh.  If sink.single: these are
-     * all rows of the step, and the present content is the only other contribution; their exact
-     * sum is rounded to fp32.  (Intended for few rows: takes quadratic time.) */
+     * row is a separate contribution.  The sink must not be fresh.  If sink.single is set, dx
+     * must contain all rows of the step, and the present content must be the only other
+     * contribution.  The exact sum of both is rounded to fp32.  (Intended for few rows: the
+     * time is quadratic in the number of rows.) */
     bool (*scatter)(struct wf_sink sink, size_t table_cols, const int32_t *ids,
                     struct wf_mat dx, size_t rows, size_t col0, size_t col1);
 
@@ -124,8 +129,8 @@ struct wf_ops {
     void (*mix_forward)(struct wf_mat h, float *alpha, float *rstd, const struct wf_mat *v,
                         size_t n, const float *q, const float *g, float eps, size_t rows,
                         size_t cols);
-    /* dv[j] (f32) = the gradient of v_j from these rows.  dq and dg (cols floats) are set to
-     * the sums over these rows.  dh: f32. */
+    /* Sets dv[j] (f32) to the gradient of v_j for these rows.  dq and dg (cols floats) are set
+     * to the sums over these rows.  dh: f32. */
     void (*mix_backward)(const struct wf_mat *dv, float *dq, float *dg, struct wf_mat dh,
                          const float *alpha, const float *rstd, const struct wf_mat *v,
                          size_t n, const float *q, const float *g, size_t rows, size_t cols);
@@ -141,7 +146,7 @@ struct wf_ops {
     bool (*sink_add)(struct wf_sink sink, const float *x, size_t n);
     /* a[i] += b[i] for exact sums.  Returns true if a sum left the range. */
     bool (*exact_merge)(int64_t *a, const int64_t *b, size_t n);
-    /* out[i] = the sum as fp32, rounded once. */
+    /* out[i] = sums[i] as fp32, rounded once. */
     void (*exact_to_f32)(float *out, const int64_t *sums, size_t n);
     /* Returns the sum of squares of the gradient as fp32, summed in double; n <=
      * WF_NORM_SEGMENT.  Exactly one of exact and fast is not NULL. */

@@ -13,9 +13,11 @@
 #include "compute/kern/peak_priv.h"
 
 enum {
-    /* The minimum length of a measurement: start-up of threads must not count. */
+    /* The minimum duration of a measurement, long enough that the start-up of threads is
+     * negligible. */
     SHORTEST_NS = 1000000,
-    ATTEMPTS = 12, /* the best one counts, since other programs can only slow it down */
+    /* The fastest attempt counts, since other programs can only slow an attempt down. */
+    ATTEMPTS = 12,
 };
 
 static const struct wf_peak_loop *loop_for(enum wf_dtype type)
@@ -89,8 +91,8 @@ double wf_peak_flops_cpu_time(struct wf_pool *pool, enum wf_dtype type)
 enum {
     SAMPLE_PERIOD_NS = 20000000,
     SAMPLE_NS = 100000,
-    /* Rounds before a sample, as a fraction of it: unfinished instructions of the task must not
-     * count. */
+    /* The warm-up before a sample has 1 / WARMUP_DIVISOR of its rounds.  Unfinished
+     * instructions of the previous task complete during the warm-up. */
     WARMUP_DIVISOR = 16,
 };
 
@@ -180,7 +182,7 @@ struct wf_peak_sample wf_peak_sampler_read(struct wf_peak_sampler *b)
 
 /* -- memory bandwidth ---------------------------------------------------------------------- */
 
-enum { READ_FLOATS = 1 << 16 }; /* per task */
+enum { READ_FLOATS = 1 << 16 }; /* floats per task */
 
 struct read_job {
     const struct wf_peak_loop *loop;

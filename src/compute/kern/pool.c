@@ -20,7 +20,7 @@ struct wf_pool {
     int spins;                  /* 0 if there are more threads than cores */
     hwloc_topology_t topology;  /* owned */
     hwloc_cpuset_t caller_mask; /* owned: the caller's previous binding */
-    hwloc_cpuset_t *cores;      /* owned, one per thread if bound */
+    hwloc_cpuset_t *cores;      /* owned; the core of each thread if `bound` is set */
 
     wf_pool_hook_fn *hook; /* or NULL */
     void *hook_arg;

@@ -23,7 +23,7 @@ typedef void wf_task_fn(void *arg, size_t task, unsigned worker);
 /* Creates a pool of `threads` workers, including the caller; 0 means one per core that the
  * caller may use.  If there are as many threads as such cores, each thread, including the
  * caller, is bound to a core until the pool is freed.  Otherwise the operating system places
- * them.  The caller frees *out with wf_pool_free().  Returns WEFT_USAGE if threads >
+ * the threads.  The caller frees *out with wf_pool_free().  Returns WEFT_USAGE if threads >
  * WF_MAX_THREADS. */
 enum weft_status wf_pool_new(unsigned threads, struct wf_pool **out, struct weft_error *err);
 void wf_pool_free(struct wf_pool *pool); /* NULL is allowed */
@@ -36,8 +36,8 @@ unsigned wf_pool_threads(const struct wf_pool *pool);
 void wf_pool_run(struct wf_pool *pool, size_t n_tasks, wf_task_fn *fn, void *arg);
 
 /* Sets a function that each thread calls after each of its tasks; worker 0 is the calling
- * thread.  It serves work that cannot wait for the end of a long run.  NULL removes it.  Must
- * not be called while the pool runs. */
+ * thread.  The hook serves work that cannot wait for the end of a long run.  NULL removes the
+ * hook.  The hook must not be changed while the pool runs. */
 typedef void wf_pool_hook_fn(void *arg, unsigned worker);
 void wf_pool_set_hook(struct wf_pool *pool, wf_pool_hook_fn *fn, void *arg);
 

@@ -11,8 +11,8 @@
 #include "compute/kern/gemm_kernel.h"
 
 enum {
-    /* Rows of C per task: as many strips as fit into most of a second-level cache, within
-     * bounds. */
+    /* The strips of a task (its rows of C) fill most of a second-level cache.  Their number is
+     * bounded. */
     WGRAD_STRIPS_BYTES = 640 << 10,
     WGRAD_MIN_STRIPS = 8,
     WGRAD_MAX_STRIPS = 48,
@@ -20,9 +20,9 @@ enum {
     /* If all panels together are this small, reading them again costs less than packing strips
      * again, and tasks are divided by rows. */
     WGRAD_FEW_BYTES = 4 << 20,
-    /* With few tokens, much of the time goes into sums in memory.  A group has as many panels
-     * as fit into a second-level cache beside the strips, which makes contiguous row segments
-     * of the sums longer. */
+    /* With few tokens, much of the time is spent on the sums in memory.  A group has as many
+     * panels as fit into a second-level cache beside the strips, which makes contiguous row
+     * segments of the sums longer. */
     WGRAD_GROUP_BYTES = 200 << 10,
     PACK_TOKENS = 32,
 };
@@ -39,7 +39,8 @@ struct wf_wgrad {
     bool *bad;             /* owned, per worker */
 };
 
-/* The number of strips grows as they get shorter, but their bytes do not. */
+/* Returns the number of strips per task.  Shorter strips give more strips per task, with the
+ * same total size in bytes. */
 static size_t strips_of_task(size_t k, enum wf_pack_form form)
 {
     size_t fit = WGRAD_STRIPS_BYTES / wf_strip_bytes(k, form);
@@ -102,7 +103,8 @@ struct wgrad_run {
     struct wf_mat a, b;
     size_t m, n, k;
     size_t tile_rows, n_row_tiles, tile_cols, n_col_tiles;
-    size_t group_cols; /* columns of the panels that a strip is multiplied with in a row */
+    /* Columns of the group of panels that a strip is multiplied by before the next strip. */
+    size_t group_cols;
 };
 
 static char *wgrad_panel(const struct wgrad_run *run, size_t col)
@@ -122,8 +124,8 @@ static void wgrad_pack_task(void *arg, size_t task, unsigned worker)
             wf_mat_at(run->b, k0, col), wf_size_min(WF_PANEL, run->n - col), k);
 }
 
-/* Returns the prefetch of the group of panels that starts at column `end`, for `calls` calls.
- */
+/* Returns the prefetch for the group of panels that starts at column `end`, for `calls`
+ * calls. */
 static struct wf_prefetch next_group(const struct wgrad_run *run, size_t end, size_t col1,
                                      size_t calls)
 {
@@ -134,7 +136,7 @@ static struct wf_prefetch next_group(const struct wgrad_run *run, size_t end, si
                           calls);
 }
 
-/* Consecutive tasks share panels. */
+/* Computes one task.  Consecutive tasks read the same panels. */
 static void wgrad_task(void *arg, size_t task, unsigned worker)
 {
     const struct wgrad_run *run = arg;

@@ -5,8 +5,8 @@
  *     norm = sqrt(wf_optim_norm_squared(o));
  *     wf_optim_update(o, &step, pack_rows, stage);             step.t = 1, 2, 3, ...
  *
- * The norm and the update run on the pool.  The division into tasks and the order of partial sums depend on the
- * shapes of the tensors alone.  A step allocates nothing. */
+ * The norm and the update run on the pool.  The division into tasks and the order of partial
+ * sums depend only on the shapes of the tensors.  A step allocates nothing. */
 #ifndef COMPUTE_OPTIM_ADAMW_H
 #define COMPUTE_OPTIM_ADAMW_H
 
