@@ -1,8 +1,8 @@
 /* Lower bounds for makespan and span.
  *
  * A bound is valid for every order of the same work on the same placement under the same memory
- * limits.  If the makespan is 1530 and the bound is 1499, the makespan is at most 2.1 % above the
- * optimum.
+ * limits.  If the makespan is 1530 and the bound is 1499, the makespan is at most 2.1 % above
+ * the optimum.
  *
  *     struct weft_bound_input in = {.placement = weft_schedule_placement(s), .cost = &cost};
  *     struct weft_bounds bounds;

@@ -2,9 +2,9 @@
  * reproduced bit for bit so that results can be compared.  weft's own model is in
  * weft/traffic.h.
  *
- * The reference model omits two things.  One tensor per transition represents all block summaries,
- * so the growing list of finished blocks is not counted.  With the cache on, a backward only reads
- * the summary of its forward again, so the gradients are not counted.
+ * The reference model omits two things.  One tensor per transition represents all block
+ * summaries, so the growing list of finished blocks is not counted.  With the cache on, a
+ * backward only reads the summary of its forward again, so the gradients are not counted.
  *
  * The cache alone, access by access:
  *
@@ -83,8 +83,8 @@ struct weft_cache_access {
     size_t transmitted_bytes;
 };
 
-/* A bypass counts as a miss.  An access that would make a sum of bytes exceed SIZE_MAX fails.  The
- * other fields count accesses and entries and cannot overflow. */
+/* A bypass counts as a miss.  An access that would make a sum of bytes exceed SIZE_MAX fails.
+ * The other fields count accesses and entries and cannot overflow. */
 struct weft_cache_stats {
     size_t raw_payload_bytes_requested;
     size_t payload_bytes_transmitted;
@@ -109,8 +109,8 @@ WEFT_API void weft_cache_begin_freshness(struct weft_cache *c, uint64_t freshnes
  * and max_inflight_micros other micro-batches have entries, the cache evicts all entries of the
  * micro-batch that got its first entry earliest.  A hit does not change the eviction order.
  *
- * Constant time on average.  Returns WEFT_NUMERIC if a sum of bytes would overflow, or WEFT_NOMEM;
- * the cache is then unchanged. */
+ * Constant time on average.  Returns WEFT_NUMERIC if a sum of bytes would overflow, or
+ * WEFT_NOMEM; the cache is then unchanged. */
 WEFT_API enum weft_status weft_cache_access_forward(struct weft_cache *c,
                                                     const struct weft_cache_key *key,
                                                     size_t bytes, struct weft_cache_access *out,
@@ -122,7 +122,8 @@ WEFT_API enum weft_status
 weft_cache_access_backward(struct weft_cache *c, const struct weft_cache_key *key, size_t bytes,
                            struct weft_cache_access *out, struct weft_error *err);
 
-/* Counts `bytes` as sent without the cache.  Errors are those of weft_cache_access_forward(). */
+/* Counts `bytes` as sent without the cache.  Errors are those of
+ * weft_cache_access_forward(). */
 WEFT_API enum weft_status weft_cache_access_bypass(struct weft_cache *c,
                                                    const struct weft_cache_key *key,
                                                    size_t bytes, struct weft_cache_access *out,
@@ -185,10 +186,10 @@ struct weft_ref_traffic {
  * transfers nothing.
  *
  * `s` must pass weft_verify(), and every stage of `p` must have a layer.  Returns WEFT_USAGE if
- * sizes do not match, WEFT_NUMERIC if a sum of bytes overflows, and WEFT_SCHEDULE if the schedule
- * deadlocks.  The time is linear in the actions for one pipe without pairs in which every stage
- * processes its micro-batches in order; the events of other schedules are sorted.  The caller
- * releases *out. */
+ * sizes do not match, WEFT_NUMERIC if a sum of bytes overflows, and WEFT_SCHEDULE if the
+ * schedule deadlocks.  The time is linear in the actions for one pipe without pairs in which
+ * every stage processes its micro-batches in order; the events of other schedules are sorted.
+ * The caller releases *out. */
 WEFT_API enum weft_status
 weft_ref_traffic_compute(const struct weft_schedule *s, const struct weft_partition *p,
                          const struct weft_ref_traffic_settings *settings,

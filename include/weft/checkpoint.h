@@ -43,8 +43,8 @@ WEFT_API const struct weft_model *weft_checkpoint_model(const struct weft_checkp
  * or of one of its checkpoints.  Borrowed. */
 WEFT_API const char *weft_checkpoint_path(const struct weft_checkpoint *c);
 
-/* Reads a tensor by its Hugging Face name as fp32 into `out`, which has room for its elements.  Returns
- * WEFT_CKPT if the name is unknown or the shape differs.  Local. */
+/* Reads a tensor by its Hugging Face name as fp32 into `out`, which has room for its elements.
+ * Returns WEFT_CKPT if the name is unknown or the shape differs.  Local. */
 WEFT_API enum weft_status weft_checkpoint_read(const struct weft_checkpoint *c,
                                                const char *name, uint32_t n_dims,
                                                const uint64_t *shape, float *out,
@@ -52,7 +52,8 @@ WEFT_API enum weft_status weft_checkpoint_read(const struct weft_checkpoint *c,
 
 enum { WEFT_CHECKPOINT_HASH_SIZE = 33 }; /* 32 hexadecimal digits and a NUL */
 
-/* Computes the XXH3-128 of all weights in model order, as `weft inspect --hash` prints it.  Local. */
+/* Computes the XXH3-128 of all weights in model order, as `weft inspect --hash` prints it.
+ * Local. */
 WEFT_API enum weft_status weft_checkpoint_hash(const struct weft_checkpoint *c,
                                                char out[WEFT_CHECKPOINT_HASH_SIZE],
                                                struct weft_error *err);

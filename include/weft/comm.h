@@ -110,7 +110,8 @@ WEFT_API enum weft_status weft_comm_wait(struct weft_comm *comm, struct weft_mes
 /* Releases the data of a received message.  Local. */
 WEFT_API void weft_comm_release(struct weft_comm *comm, struct weft_message *m);
 
-/* Returns true if a receive returns the sender's memory, which both ranks then share.  Local. */
+/* Returns true if a receive returns the sender's memory, which both ranks then share.
+ * Local. */
 WEFT_API bool weft_comm_by_reference(const struct weft_comm *comm);
 
 /* -- heartbeats ----------------------------------------------------------------------------- */
@@ -134,8 +135,8 @@ WEFT_API void weft_comm_heartbeat(struct weft_comm *comm);
 /* Writes the text of the activity `doing` of `rank`, such as "at 2F5", to `out`. */
 typedef void weft_describe_fn(void *arg, uint32_t rank, uint64_t doing, char *out, size_t size);
 
-/* Sets the function that error messages use for activities.  Both pointers are borrowed until comm
- * is closed.  Local. */
+/* Sets the function that error messages use for activities.  Both pointers are borrowed until
+ * comm is closed.  Local. */
 WEFT_API void weft_comm_describe(struct weft_comm *comm, weft_describe_fn *describe, void *arg);
 
 /* Advances background work.  The function may send, post and test, but must not wait. */
@@ -237,8 +238,8 @@ typedef enum weft_status weft_rank_fn(struct weft_comm *comm, void *arg,
 WEFT_API enum weft_status weft_comm_run_threads(uint32_t n, weft_rank_fn *fn, void *arg,
                                                 struct weft_error *err);
 
-/* Detects from the environment which launcher started this process: "openmpi", "mpich" or NULL for
- * none. */
+/* Detects from the environment which launcher started this process: "openmpi", "mpich" or NULL
+ * for none. */
 WEFT_API const char *weft_comm_launcher(void);
 
 /* Runs fn as the rank of this process under MPI.  Returns WEFT_USAGE if no launcher started the

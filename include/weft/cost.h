@@ -1,5 +1,5 @@
-/* The costs of actions: the times of a stage's passes, the delay of a message, and the changes of
- * memory. */
+/* The costs of actions: the times of a stage's passes, the delay of a message, and the changes
+ * of memory. */
 #ifndef WEFT_COST_H
 #define WEFT_COST_H
 
@@ -54,8 +54,8 @@ struct weft_stage_memory {
 };
 
 /* Checks that costs can be used for timing.  Returns WEFT_USAGE if a time is negative or not
- * finite, if sums are too large for double precision, or if a list has neither one value nor one
- * per stage (per rank for limits).  `cost` and `memory` may be NULL. */
+ * finite, if sums are too large for double precision, or if a list has neither one value nor
+ * one per stage (per rank for limits).  `cost` and `memory` may be NULL. */
 WEFT_API enum weft_status weft_cost_check(const struct weft_cost *cost,
                                           const struct weft_memory_cost *memory, uint32_t ranks,
                                           uint32_t stages, uint32_t micros,

@@ -5,8 +5,8 @@
  *     if (weft_trace_init_plan(&t, schedule, &metrics, NULL, &err) == WEFT_OK)
  *         weft_draw(file, WEFT_DRAW_FORMAT_SVG, &t, 1, &options, &err);
  *
- * Several traces, planned or measured, are drawn one above the other on one time axis.  The same
- * traces and options give the same bytes.  weft/render.h adds PNG and PDF.
+ * Several traces, planned or measured, are drawn one above the other on one time axis.  The
+ * same traces and options give the same bytes.  weft/render.h adds PNG and PDF.
  *
  * Unstable: struct weft_draw_options gains fields.
  */
@@ -52,13 +52,13 @@ struct weft_draw_options {
  * Chrome traces.  Returns false for any other extension. */
 WEFT_API bool weft_draw_format_from_path(const char *path, enum weft_draw_format *out);
 
-/* Finds the format by name: "svg", "png", "pdf", "chrome", "html", "text" or "trace".  Returns false
- * for any other name. */
+/* Finds the format by name: "svg", "png", "pdf", "chrome", "html", "text" or "trace".  Returns
+ * false for any other name. */
 WEFT_API bool weft_draw_format_find(const char *name, enum weft_draw_format *out);
 
-/* Draws `n` traces to `out`.  Does not report write errors: check ferror(out).  Returns WEFT_USAGE
- * if the traces cannot share an axis, if the picture is too large, or if the format is PNG or
- * PDF. */
+/* Draws `n` traces to `out`.  Does not report write errors: check ferror(out).  Returns
+ * WEFT_USAGE if the traces cannot share an axis, if the picture is too large, or if the format
+ * is PNG or PDF. */
 WEFT_API enum weft_status weft_draw(FILE *out, enum weft_draw_format format,
                                     const struct weft_trace *traces, size_t n,
                                     const struct weft_draw_options *options,

@@ -11,10 +11,11 @@
  *     weft_exec_free(e);
  *     weft_program_free(p);
  *
- * A schedule without messages is lowered first.  Each activation that leaves a stage has a buffer
- * from the stage's forward to its backward.  The next stage writes the gradient of the activation
- * over it and returns the buffer.  The number of buffers therefore equals the number of activations
- * that the verifier counts, sends never wait for a buffer, and threads exchange pointers only.
+ * A schedule without messages is lowered first.  Each activation that leaves a stage has a
+ * buffer from the stage's forward to its backward.  The next stage writes the gradient of the
+ * activation over it and returns the buffer.  The number of buffers therefore equals the number
+ * of activations that the verifier counts, sends never wait for a buffer, and threads exchange
+ * pointers only.
  *
  * examples/pipeline.c is a complete program with four ranks.
  *
@@ -64,8 +65,8 @@ WEFT_API uint32_t weft_program_slots(const struct weft_program *p, uint32_t stag
  * yet their weight gradient at one time. */
 WEFT_API uint32_t weft_program_split_slots(const struct weft_program *p, uint32_t stage);
 
-/* Returns the maximum number of outputs of a stage that are in transit or wait for their gradients
- * at one time. */
+/* Returns the maximum number of outputs of a stage that are in transit or wait for their
+ * gradients at one time. */
 WEFT_API uint32_t weft_program_outputs(const struct weft_program *p, uint32_t stage);
 
 /* Returns the number of buffers for inputs from other ranks, for transports that copy data. */
@@ -81,8 +82,8 @@ WEFT_API size_t weft_program_slot_bytes(const struct weft_program *p);
 WEFT_API size_t weft_program_slot_offset(const struct weft_program *p, uint32_t stage,
                                          uint32_t slot);
 
-/* Returns the lower bound of weft_program_slot_bytes(): the maximum number of bytes in use at one
- * time. */
+/* Returns the lower bound of weft_program_slot_bytes(): the maximum number of bytes in use at
+ * one time. */
 WEFT_API size_t weft_program_slot_bound(const struct weft_program *p);
 
 /* -- execution ------------------------------------------------------------------------------ */
@@ -133,7 +134,8 @@ struct weft_exec_io {
     /* If not NULL, this rank has failed with this error.  The rank then exchanges its messages
      * without computing, and the step returns the error. */
     const struct weft_error *failure;
-    /* Computes losses only: forwards run with `train` off, backwards and REDUCE_GRAD do nothing. */
+    /* Computes losses only: forwards run with `train` off, backwards and REDUCE_GRAD do
+     * nothing. */
     bool forward_only;
     double *losses;    /* loss of each micro-batch; written on the rank of the last stage */
     int64_t origin_ns; /* time 0 of traces on the monotonic clock; 0: the start of the step */
@@ -165,7 +167,8 @@ struct weft_exec_times {
 /* Returns the times of the last step.  Local. */
 WEFT_API struct weft_exec_times weft_exec_times(const struct weft_exec *e);
 
-/* Returns the number of events of the last step: one per action, one per overlapped pair.  Local. */
+/* Returns the number of events of the last step: one per action, one per overlapped pair.
+ * Local. */
 WEFT_API size_t weft_exec_n_events(const struct weft_exec *e);
 
 /* Returns event `i` of the last step.  Local. */

@@ -7,8 +7,8 @@
  *     puts(text);
  *     free(text);
  *
- * The model is a Hugging Face directory, a run, a checkpoint or an llm.c file; see weft/checkpoint.h.
- * The same options give the same text with any number of threads.
+ * The model is a Hugging Face directory, a run, a checkpoint or an llm.c file; see
+ * weft/checkpoint.h.  The same options give the same text with any number of threads.
  *
  * Unstable: options may be added until version 1.0.
  */

@@ -52,8 +52,8 @@ WEFT_API void weft_partition_release(struct weft_partition *p);
 WEFT_API enum weft_status weft_partition_verify(const struct weft_partition *p,
                                                 uint32_t n_layers, struct weft_error *err);
 
-/* Returns WEFT_USAGE if a size is zero or if there are more stages than layers.  Programs call it
- * before an even or balanced partition that must not have stages without layers. */
+/* Returns WEFT_USAGE if a size is zero or if there are more stages than layers.  Programs call
+ * it before an even or balanced partition that must not have stages without layers. */
 WEFT_API enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stages,
                                                       struct weft_error *err);
 
@@ -160,10 +160,10 @@ enum { WEFT_MAX_BALANCED_LAYERS = 1 << 13 };
  * With limits, every rank stays within its limit.  Returns WEFT_USAGE with the minimum feasible
  * limit if there is no such partition.  `rank_limits` may be NULL.
  *
- * If every rank has one stage, the result is optimal.  If ranks have several stages, limits couple
- * the stages: the optimum without the coupling is used if it fits; otherwise a bounded
- * branch-and-bound search runs.  *proven (may be NULL) is set to whether the result is known to be
- * optimal.  The caller releases *p. */
+ * If every rank has one stage, the result is optimal.  If ranks have several stages, limits
+ * couple the stages: the optimum without the coupling is used if it fits; otherwise a bounded
+ * branch-and-bound search runs.  *proven (may be NULL) is set to whether the result is known to
+ * be optimal.  The caller releases *p. */
 WEFT_API enum weft_status
 weft_partition_init_balanced(struct weft_partition *p, const struct weft_items *items,
                              uint32_t n_stages, const struct weft_rank_limits *rank_limits,

@@ -1,4 +1,5 @@
-/* The public interface of libweft-plan: schedules, partitions, proofs, timing, simulation, search.
+/* The public interface of libweft-plan: schedules, partitions, proofs, timing, simulation,
+ * search.
  *
  * This library needs no tensors, threads, MPI or graphics.  libweft contains it. */
 #ifndef WEFT_PLAN_H

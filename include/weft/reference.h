@@ -22,8 +22,8 @@ WEFT_API enum weft_status weft_reference_summary(const struct weft_schedule *s,
                                                  const struct weft_metrics *m, char *out,
                                                  size_t size, struct weft_error *err);
 
-/* The work of one rank: its stages, and the indices of its forwards and backwards in the events of
- * weft_event_list(). */
+/* The work of one rank: its stages, and the indices of its forwards and backwards in the events
+ * of weft_event_list(). */
 struct weft_workload {
     uint32_t *stages; /* owned */
     size_t n_stages;
@@ -31,8 +31,8 @@ struct weft_workload {
     size_t n_forward, n_backward;
 };
 
-/* Computes the work of a rank.  Returns WEFT_USAGE if the schedule does not have that rank.  The
- * caller releases *out. */
+/* Computes the work of a rank.  Returns WEFT_USAGE if the schedule does not have that rank.
+ * The caller releases *out. */
 WEFT_API enum weft_status weft_workload_init(struct weft_workload *out,
                                              const struct weft_schedule *s,
                                              const struct weft_event *events, size_t n_events,

@@ -10,8 +10,9 @@
 extern "C" {
 #endif
 
-/* Draws `n` traces to `out` like weft_draw(), in all formats.  Check ferror(out) for write errors.
- * Returns WEFT_USAGE if the traces cannot share an axis or the picture is too large. */
+/* Draws `n` traces to `out` like weft_draw(), in all formats.  Check ferror(out) for write
+ * errors.  Returns WEFT_USAGE if the traces cannot share an axis or the picture is too
+ * large. */
 WEFT_API enum weft_status weft_render(FILE *out, enum weft_draw_format format,
                                       const struct weft_trace *traces, size_t n,
                                       const struct weft_draw_options *options,

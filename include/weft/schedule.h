@@ -1,9 +1,9 @@
 /* Schedules as data: the actions of each rank, in order.
  *
- * P ranks run S stages of a model on M micro-batches.  A schedule is one ordered list of actions
- * per rank and a placement of stages on ranks.  Generators create schedules by name.  The text
- * form stores them in files.  Lowering adds the messages.  weft/verify.h proves a schedule, and
- * weft/timing.h computes the start time of every action.
+ * P ranks run S stages of a model on M micro-batches.  A schedule is one ordered list of
+ * actions per rank and a placement of stages on ranks.  Generators create schedules by name.
+ * The text form stores them in files.  Lowering adds the messages.  weft/verify.h proves a
+ * schedule, and weft/timing.h computes the start time of every action.
  *
  *     struct weft_gen_params params = {.ranks = 4, .micros = 8};
  *     struct weft_schedule *s = NULL;
@@ -88,10 +88,10 @@ WEFT_API const char *weft_act_name(unsigned kind);
 
 /* -- placement ------------------------------------------------------------------------------ */
 
-/* The ranks of the stages.  Most schedules have one pipe, so all micro-batches use the same ranks.
- * Bidirectional schedules have several pipes: micro m uses pipe pipe_of[m], and stage s of pipe p
- * is on rank rank_of[p * n_stages + s].  With M micros and k pipes, the i-th micro of pipe j is
- * j*M/k + i. */
+/* The ranks of the stages.  Most schedules have one pipe, so all micro-batches use the same
+ * ranks.  Bidirectional schedules have several pipes: micro m uses pipe pipe_of[m], and stage s
+ * of pipe p is on rank rank_of[p * n_stages + s].  With M micros and k pipes, the i-th micro of
+ * pipe j is j*M/k + i. */
 struct weft_placement {
     uint32_t n_ranks, n_stages, n_micros, n_pipes;
     const uint32_t *rank_of; /* borrowed: (n_pipes, n_stages) */
@@ -120,8 +120,8 @@ static inline uint32_t weft_placement_rank(const struct weft_placement *p, uint3
     return p->rank_of[(size_t)weft_placement_pipe(p, micro) * p->n_stages + stage];
 }
 
-/* Returns true if a rank runs a stage for at least one micro-batch.  With fewer micro-batches than
- * pipes, a stage may be placed on a rank that never runs it. */
+/* Returns true if a rank runs a stage for at least one micro-batch.  With fewer micro-batches
+ * than pipes, a stage may be placed on a rank that never runs it. */
 static inline bool weft_placement_runs(const struct weft_placement *p, uint32_t rank,
                                        uint32_t stage)
 {
@@ -143,7 +143,8 @@ enum weft_minimize {
     WEFT_MINIMIZE_MAKESPAN, /* time from 0 to the end of the last action */
 };
 
-/* The parameters of a generator.  Zero means "not given" for all fields except ranks and micros. */
+/* The parameters of a generator.  Zero means "not given" for all fields except ranks and
+ * micros. */
 struct weft_gen_params {
     uint32_t ranks, micros;
     uint32_t chunks; /* stages per rank; 0: the default of the schedule */
@@ -188,8 +189,8 @@ WEFT_API const struct weft_generator *weft_generator_list(size_t *n);
 /* Returns the generator of that name, or NULL if there is none. */
 WEFT_API const struct weft_generator *weft_generator_find(const char *name);
 
-/* Generates a schedule by name.  Returns WEFT_USAGE if the name is unknown or the schedule does not
- * support the parameters.  The caller owns *out and frees it with weft_schedule_free(). */
+/* Generates a schedule by name.  Returns WEFT_USAGE if the name is unknown or the schedule does
+ * not support the parameters.  The caller owns *out and frees it with weft_schedule_free(). */
 WEFT_API enum weft_status weft_schedule_generate(const char *name,
                                                  const struct weft_gen_params *params,
                                                  struct weft_schedule **out,
@@ -280,10 +281,11 @@ WEFT_API enum weft_status weft_schedule_print(const struct weft_schedule *s,
                                               enum weft_text_format format, char **out,
                                               size_t *len, struct weft_error *err);
 
-/* Reads either text form.  Both newline styles and blanks around cells are accepted.  An empty cell
- * is an idle step and is dropped unless `keep_idle` is set.  Every other deviation is an error that
- * names line and column; `source` is the name of the text in that error ("plan.csv").  The result
- * is well-formed but not verified: pass it to weft_verify().  The caller owns *out. */
+/* Reads either text form.  Both newline styles and blanks around cells are accepted.  An empty
+ * cell is an idle step and is dropped unless `keep_idle` is set.  Every other deviation is an
+ * error that names line and column; `source` is the name of the text in that error
+ * ("plan.csv").  The result is well-formed but not verified: pass it to weft_verify().  The
+ * caller owns *out. */
 WEFT_API enum weft_status weft_schedule_parse(const char *text, size_t len, const char *source,
                                               bool keep_idle, struct weft_schedule **out,
                                               struct weft_error *err);

@@ -28,8 +28,8 @@ WEFT_API enum weft_status weft_settings_new(struct weft_settings **out, struct w
 /* Frees settings; NULL is allowed. */
 WEFT_API void weft_settings_free(struct weft_settings *s);
 
-/* Sets the values of a YAML file; other settings stay unchanged.  Returns WEFT_USAGE with line and
- * column for unknown keys and wrong values. */
+/* Sets the values of a YAML file; other settings stay unchanged.  Returns WEFT_USAGE with line
+ * and column for unknown keys and wrong values. */
 WEFT_API enum weft_status weft_settings_read(struct weft_settings *s, const char *path,
                                              struct weft_error *err);
 
@@ -42,9 +42,10 @@ WEFT_API enum weft_status weft_settings_set(struct weft_settings *s, const char 
 WEFT_API enum weft_status weft_settings_print(const struct weft_settings *s, char **out,
                                               struct weft_error *err);
 
-/* Completes and checks the settings: derives the vocabulary from the data, compares the transport with
- * the launcher, and divides the cores among ranks.  Call it once before weft_trainer_new();
- * weft_train() calls it.  Returns WEFT_USAGE if the settings contradict each other. */
+/* Completes and checks the settings: derives the vocabulary from the data, compares the
+ * transport with the launcher, and divides the cores among ranks.  Call it once before
+ * weft_trainer_new(); weft_train() calls it.  Returns WEFT_USAGE if the settings contradict
+ * each other. */
 WEFT_API enum weft_status weft_settings_check(struct weft_settings *s, struct weft_error *err);
 
 #ifdef __cplusplus

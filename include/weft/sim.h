@@ -1,6 +1,6 @@
 /* Simulation of a schedule on a cluster: links with latency and bandwidth, ranks of different
- * speed, times that vary.  The result attributes idle time to causes and counts the traffic of each
- * link.
+ * speed, times that vary.  The result attributes idle time to causes and counts the traffic of
+ * each link.
  *
  *     struct weft_cluster cluster;
  *     weft_cluster_parse("node:2 rank:4 intra:200GB/s,2us inter:25GB/s,8us", &cluster, &err);
@@ -86,8 +86,8 @@ struct weft_link_usage {
     double busy; /* transfer time without latency */
 };
 
-/* One step of the critical path.  The list is in reverse order: each action ends when the action of
- * the preceding entry can start. */
+/* One step of the critical path.  The list is in reverse order: each action ends when the
+ * action of the preceding entry can start. */
 struct weft_path_step {
     uint32_t rank;
     size_t position; /* index in the rank's list of actions */
@@ -115,8 +115,8 @@ WEFT_API enum weft_status weft_sim_init(struct weft_sim *out, const struct weft_
 /* Frees the arrays of a simulation.  A zeroed simulation is allowed. */
 WEFT_API void weft_sim_release(struct weft_sim *sim);
 
-/* Checks the options.  Returns WEFT_USAGE for negative or infinite speeds and for a cluster with
- * fewer ranks than the schedule. */
+/* Checks the options.  Returns WEFT_USAGE for negative or infinite speeds and for a cluster
+ * with fewer ranks than the schedule. */
 WEFT_API enum weft_status weft_sim_check(const struct weft_schedule *s,
                                          const struct weft_sim_options *options,
                                          struct weft_error *err);
@@ -146,8 +146,8 @@ WEFT_API void weft_measured_cost_release(struct weft_measured_cost *m);
 
 enum { WEFT_SCENARIOS = 16 }; /* number of scenarios that are simulated together */
 
-/* Random variation of every action's time: the factor is exp(sigma * normal - sigma^2 / 2), whose
- * mean is 1. */
+/* Random variation of every action's time: the factor is exp(sigma * normal - sigma^2 / 2),
+ * whose mean is 1. */
 struct weft_jitter {
     double sigma;
     uint64_t seed;

@@ -65,9 +65,9 @@ struct weft_model {
     uint32_t vocab, ctx; /* vocabulary size; maximum sequence length */
     bool tied;           /* the head shares the weight of the embedding */
     float norm_eps;      /* added to the variance or mean square in every norm */
-    /* Layers per block of block attention residuals: before each attention and each MLP, a learned
-     * query mixes the embedding, the sums of finished blocks and the current sum.  0: plain
-     * residuals. */
+    /* Layers per block of block attention residuals: before each attention and each MLP, a
+     * learned query mixes the embedding, the sums of finished blocks and the current sum.  0:
+     * plain residuals. */
     uint32_t residual_block_layers;
     struct weft_rope rope; /* used by Llama only */
 };
@@ -99,8 +99,8 @@ WEFT_API enum weft_status weft_model_find(const char *name, struct weft_model *o
 WEFT_API enum weft_status weft_model_check(const struct weft_model *model,
                                            struct weft_error *err);
 
-/* Counts the parameters of a model.  A tied weight counts once.  Block residuals add a query and a
- * norm of dim elements before each attention, each MLP and the head. */
+/* Counts the parameters of a model.  A tied weight counts once.  Block residuals add a query
+ * and a norm of dim elements before each attention, each MLP and the head. */
 WEFT_API enum weft_status weft_model_count_params(const struct weft_model *model, size_t *out,
                                                   struct weft_error *err);
 
@@ -129,16 +129,16 @@ struct weft_items {
     size_t shared_bytes;
 };
 
-/* Creates n_layers layers that all cost `layer`.  An embedding or head whose fields are all 0 costs
- * nothing.  The caller releases *items. */
+/* Creates n_layers layers that all cost `layer`.  An embedding or head whose fields are all 0
+ * costs nothing.  The caller releases *items. */
 WEFT_API enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_layers,
                                                   struct weft_item layer,
                                                   struct weft_item embedding,
                                                   struct weft_item head,
                                                   struct weft_error *err);
 
-/* Creates the items of a model for micro-batches of `rows` sequences of `seq` tokens.  The caller
- * releases *items.
+/* Creates the items of a model for micro-batches of `rows` sequences of `seq` tokens.  The
+ * caller releases *items.
  *
  * Times are floating-point operations of the matrix products, two per multiply-add:
  *
@@ -148,10 +148,10 @@ WEFT_API enum weft_status weft_items_init_uniform(struct weft_items *items, uint
  *     head        2*tokens*dim*vocab      the same                the same
  *
  * linear = 2 * tokens * the layer's matrix elements.  scores = 4 * tokens * seq * dim: the
- * products of queries with keys and of attention weights with values, counted in full (not halved
- * for the causal mask, as is usual for model FLOPs).  Scores have no weights, so their whole
- * backward is in i.  For a layer, i + w is 2 f.  Norms, activation functions and the softmax are
- * not counted.
+ * products of queries with keys and of attention weights with values, counted in full (not
+ * halved for the causal mask, as is usual for model FLOPs).  Scores have no weights, so their
+ * whole backward is in i.  For a layer, i + w is 2 f.  Norms, activation functions and the
+ * softmax are not counted.
  *
  * State is 20 bytes per parameter: 4 for the fp32 weight, 8 for the exact gradient sum (int64),
  * 8 for the two moments of AdamW.  A matrix of a matrix product takes 8 more bytes per
@@ -169,8 +169,8 @@ WEFT_API enum weft_status weft_items_init_uniform(struct weft_items *items, uint
  *     head         2*dim (the norm's input and output) + 3 (log-sum-exp, target, deviation),
  *                  GPT-2 one more (mean)
  *
- * With block residuals a layer also saves its two mixes and their weights, the embedding and every
- * block save one more vector, and the head saves the weights of its mix.
+ * With block residuals a layer also saves its two mixes and their weights, the embedding and
+ * every block save one more vector, and the head saves the weights of its mix.
  *
  * Buffers that exist only within one pass are not counted. */
 WEFT_API enum weft_status weft_items_init_model(struct weft_items *items,

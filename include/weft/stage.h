@@ -1,18 +1,18 @@
 /* The interface of a pipeline stage: four functions that the executor calls.
  *
- * weft's transformer stages implement this interface, and so can any C program.  The passes of a
- * micro-batch are
+ * weft's transformer stages implement this interface, and so can any C program.  The passes of
+ * a micro-batch are
  *
  *     forward          in -> out; saves in a slot what the backward needs
  *     backward_input   gradient of out -> gradient of in
  *     backward_weight  adds to the gradients of the stage's weights; after backward_input
  *     backward         both at once, with the same bits as the two
  *
- * Several micro-batches may be between forward and backward at one time.  Each has its own slot,
- * numbered from 0.  A slot is free again after backward or backward_weight.  The first stage of a
- * model gets tokens (or other input of the program) as `in` and computes no gradient of it.  The
- * last stage gets targets and computes a loss instead of `out`.  examples/mlp.c is a complete
- * implementation.
+ * Several micro-batches may be between forward and backward at one time.  Each has its own
+ * slot, numbered from 0.  A slot is free again after backward or backward_weight.  The first
+ * stage of a model gets tokens (or other input of the program) as `in` and computes no gradient
+ * of it.  The last stage gets targets and computes a loss instead of `out`.  examples/mlp.c is
+ * a complete implementation.
  *
  * Unstable: struct weft_stage_call gains fields.  Fill and read it by field names.
  */
@@ -29,9 +29,9 @@
 extern "C" {
 #endif
 
-/* Block attention residuals of a model with several stages.  All arrays are indexed by block; block
- * 0 is the output of the embedding.  An entry is NULL if the stage neither reads nor finishes the
- * block. */
+/* Block attention residuals of a model with several stages.  All arrays are indexed by block;
+ * block 0 is the output of the embedding.  An entry is NULL if the stage neither reads nor
+ * finishes the block. */
 struct weft_stage_blocks {
     /* The value of each block, of the size of an activation.  The stage that finishes the block
      * writes it; later stages read it. */

@@ -1,5 +1,5 @@
-/* Gradient reduction over ranks for other programs: register the parameters of a step, push their
- * gradients as they become available, and wait.
+/* Gradient reduction over ranks for other programs: register the parameters of a step, push
+ * their gradients as they become available, and wait.
  *
  *     struct weft_sync *sync = NULL;
  *     weft_sync_new(comm, WEFT_SYNC_MEAN, &sync, &err);
@@ -14,10 +14,10 @@
  *     }
  *     weft_sync_free(sync);
  *
- * A parameter is identified by a number that is the same on all ranks.  The result of a parameter
- * is the sum, or the mean, over the ranks that registered it for that step.  The sets of parameters
- * may differ between ranks and may be empty.  A rank may skip steps, run ahead of the others, or
- * have fewer steps.
+ * A parameter is identified by a number that is the same on all ranks.  The result of a
+ * parameter is the sum, or the mean, over the ranks that registered it for that step.  The sets
+ * of parameters may differ between ranks and may be empty.  A rank may skip steps, run ahead of
+ * the others, or have fewer steps.
  *
  * Sums are exact: each element is rounded once to a multiple of 2^-50 and added as an integer,
  * and the sum is rounded once to fp32 (for the mean, after a division in double).  The result

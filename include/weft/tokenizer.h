@@ -8,8 +8,9 @@
  *     weft_tokens_release(&tokens);
  *     weft_tokenizer_free(t);
  *
- * Every byte string can be encoded, whether it is valid UTF-8 or not, and decoding returns the same
- * bytes.  Names of special tokens in a text are encoded as ordinary text, and no token is added.
+ * Every byte string can be encoded, whether it is valid UTF-8 or not, and decoding returns the
+ * same bytes.  Names of special tokens in a text are encoded as ordinary text, and no token is
+ * added.
  *
  * Unstable: more kinds of tokenizers will be added.
  */
@@ -76,8 +77,8 @@ WEFT_API enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t,
                                                 struct weft_tokens *out,
                                                 struct weft_error *err);
 
-/* Returns the bytes of a token, which may be part of a UTF-8 character; NULL for an unknown token.
- * Borrowed. */
+/* Returns the bytes of a token, which may be part of a UTF-8 character; NULL for an unknown
+ * token.  Borrowed. */
 WEFT_API const char *weft_tokenizer_token(const struct weft_tokenizer *t, int32_t id,
                                           size_t *len);
 

@@ -89,15 +89,15 @@ WEFT_API enum weft_status weft_trace_init_plan(struct weft_trace *out,
                                                const struct weft_memory_cost *memory,
                                                struct weft_error *err);
 
-/* Creates an empty trace.  Bytes of `name` that are not printable ASCII become '?', and a name that
- * is too long is truncated.  The caller releases *out. */
+/* Creates an empty trace.  Bytes of `name` that are not printable ASCII become '?', and a name
+ * that is too long is truncated.  The caller releases *out. */
 WEFT_API enum weft_status weft_trace_init(struct weft_trace *out, const char *name,
                                           uint32_t n_ranks, uint32_t n_stages,
                                           uint32_t n_micros, double unit_seconds,
                                           struct weft_error *err);
 
-/* Adds a copy of an event.  Returns WEFT_DATA if a rank, stage or micro is out of range, if a time
- * is negative or not finite, or if the action does not belong to its lane. */
+/* Adds a copy of an event.  Returns WEFT_DATA if a rank, stage or micro is out of range, if a
+ * time is negative or not finite, or if the action does not belong to its lane. */
 WEFT_API enum weft_status weft_trace_add_event(struct weft_trace *t,
                                                const struct weft_trace_event *event,
                                                struct weft_error *err);
@@ -107,15 +107,15 @@ WEFT_API enum weft_status weft_trace_add_memory(struct weft_trace *t,
                                                 const struct weft_trace_memory *sample,
                                                 struct weft_error *err);
 
-/* Sorts events and samples and fills in makespan and indices.  Call it once, after the last event.
- * Events with the same start keep the order in which they were added. */
+/* Sorts events and samples and fills in makespan and indices.  Call it once, after the last
+ * event.  Events with the same start keep the order in which they were added. */
 WEFT_API enum weft_status weft_trace_finish(struct weft_trace *t, struct weft_error *err);
 
 /* Frees the arrays of a trace.  A zeroed trace is allowed. */
 WEFT_API void weft_trace_release(struct weft_trace *t);
 
-/* Returns the index of a stage among the stages that a rank computes, in ascending order; 0 if the
- * rank computes none. */
+/* Returns the index of a stage among the stages that a rank computes, in ascending order; 0 if
+ * the rank computes none. */
 WEFT_API uint32_t weft_trace_chunk(const struct weft_trace *t, uint32_t rank, uint32_t stage);
 
 /* -- text form ------------------------------------------------------------------------------ */
@@ -128,8 +128,8 @@ WEFT_API bool weft_trace_detect(const char *text, size_t len);
 WEFT_API enum weft_status weft_trace_write(const struct weft_trace *t, char **out, size_t *len,
                                            struct weft_error *err);
 
-/* Reads the text form.  Returns WEFT_DATA with line and column if the text is malformed; `source`
- * is the name of the text in that error.  The caller releases *out. */
+/* Reads the text form.  Returns WEFT_DATA with line and column if the text is malformed;
+ * `source` is the name of the text in that error.  The caller releases *out. */
 WEFT_API enum weft_status weft_trace_parse(const char *text, size_t len, const char *source,
                                            struct weft_trace *out, struct weft_error *err);
 

@@ -6,12 +6,13 @@
  * receiving rank does not have yet.  The simulator counts traffic with this table, and the
  * executor sends the blocks that the table lists, so predicted and measured traffic agree.
  *
- * Loop placement, 2 ranks, 4 stages, stage j finishes block j; the blocks each transition sends:
+ * Loop placement, 2 ranks, 4 stages, stage j finishes block j; the blocks each transition
+ * sends:
  *
  *     cache      0 -> 1    1 -> 2    2 -> 3
  *     off        b0        b0 b1     b0 b1 b2      every finished block
  *     received   b0        b0 b1     b1 b2         except blocks that the rank received before
- *     full       b0        b1        b2            except blocks that it computed, too: the minimum
+ *     full       b0        b1        b2            also except blocks that it computed
  *
  * The backward returns the gradients of the same blocks over the same hops in reverse.  A
  * transition between two stages on one rank sends nothing: blocks are passed within the rank.
@@ -51,8 +52,8 @@ WEFT_API const char *weft_block_cache_name(enum weft_block_cache cache);
 
 /* Computes the stage that finishes each block, with `layers_per_block` layers per block.  Block
  * 0 is the output of the embedding; stage 0 finishes it.  The head finishes the last block,
- * which may be shorter.  The sum of an unfinished block is sent as the ordinary activation.  The
- * caller frees *out. */
+ * which may be shorter.  The sum of an unfinished block is sent as the ordinary activation.
+ * The caller frees *out. */
 WEFT_API enum weft_status weft_residual_blocks(const struct weft_partition *p,
                                                uint32_t layers_per_block, uint32_t **out,
                                                uint32_t *n, struct weft_error *err);
@@ -106,8 +107,8 @@ WEFT_API struct weft_block_span weft_traffic_finishes(const struct weft_traffic 
 
 /* Returns the stage on the same rank that received or finished the copy of `block` that `stage`
  * uses.  The backward of the returned stage is the last one that needs the copy.  Returns
- * WEFT_NO_STAGE if the block is not finished yet.  With a full cache the result is the same for all
- * stages of a rank that use the block. */
+ * WEFT_NO_STAGE if the block is not finished yet.  With a full cache the result is the same for
+ * all stages of a rank that use the block. */
 WEFT_API uint32_t weft_traffic_source(const struct weft_traffic *t, uint32_t pipe,
                                       uint32_t stage, uint32_t block);
 
@@ -161,8 +162,8 @@ struct weft_traffic_step {
     size_t n_links;
 };
 
-/* Sums the traffic of all micro-batches of the placement, each in its pipe.  Returns WEFT_NUMERIC
- * if a sum overflows.  The caller releases *out. */
+/* Sums the traffic of all micro-batches of the placement, each in its pipe.  Returns
+ * WEFT_NUMERIC if a sum overflows.  The caller releases *out. */
 WEFT_API enum weft_status weft_traffic_step_init(struct weft_traffic_step *out,
                                                  const struct weft_traffic *t,
                                                  struct weft_payload payload,

@@ -1,7 +1,7 @@
 /* Trains models: a whole run, or step by step.
  *
- * A whole run does everything that the command `weft train` does, except printing: it starts the
- * ranks (as threads, or as processes under an MPI launcher), trains, evaluates, and writes
+ * A whole run does everything that the command `weft train` does, except printing: it starts
+ * the ranks (as threads, or as processes under an MPI launcher), trains, evaluates, and writes
  * checkpoints, metrics and the final model to log.dir.
  *
  *     struct weft_settings *s = NULL;                        weft/settings.h
@@ -10,7 +10,8 @@
  *     weft_train(s, on_step, NULL, &err);
  *     weft_settings_free(s);
  *
- * Step by step, each rank has a trainer, and all ranks call the same functions in the same order:
+ * Step by step, each rank has a trainer, and all ranks call the same functions in the same
+ * order:
  *
  *     weft_settings_check(s, &err);                          once, before the ranks start
  *     weft_trainer_new(s, comm, &t, &err);                   comm NULL: one rank
@@ -19,8 +20,8 @@
  *     weft_trainer_save(t, "model", &err);
  *     weft_trainer_free(t);
  *
- * Losses and weights are bit-for-bit identical for every number of ranks, schedule and number of
- * threads.
+ * Losses and weights are bit-for-bit identical for every number of ranks, schedule and number
+ * of threads.
  *
  * Unstable: fields may be added to the structs until version 1.0.
  */

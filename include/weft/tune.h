@@ -1,5 +1,5 @@
-/* Search for the best order of given work under given memory limits, and for the best layout of a
- * model on a cluster.
+/* Search for the best order of given work under given memory limits, and for the best layout of
+ * a model on a cluster.
  *
  *     struct weft_tune_problem problem = {.ranks = 8, .micros = 24, .memory = &memory};
  *     struct weft_tune_options options = {.iterations = 100000};

@@ -6,10 +6,10 @@
  *         puts(result.findings[0].text);
  *     weft_verify_result_release(&result);
  *
- * A schedule without findings runs every (stage, micro) once forward and once backward and never
- * deadlocks.  In a lowered schedule, both endpoints of every channel also list the same sequence
- * of messages, and the given channel model delivers all of them.  Time and memory are linear in
- * the number of actions.
+ * A schedule without findings runs every (stage, micro) once forward and once backward and
+ * never deadlocks.  In a lowered schedule, both endpoints of every channel also list the same
+ * sequence of messages, and the given channel model delivers all of them.  Time and memory are
+ * linear in the number of actions.
  */
 #ifndef WEFT_VERIFY_H
 #define WEFT_VERIFY_H
@@ -61,7 +61,8 @@ struct weft_finding {
     char text[200];
 };
 
-/* One rank of a deadlock: it is blocked at `action` and waits for `for_action` of `for_rank`. */
+/* One rank of a deadlock: it is blocked at `action` and waits for `for_action` of
+ * `for_rank`. */
 struct weft_wait {
     uint32_t rank, for_rank;
     size_t position;

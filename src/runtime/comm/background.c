@@ -1,4 +1,4 @@
-/* Work on a separate thread, with waits that send heartbeats. */
+/* Runs work on a separate thread and sends heartbeats while the rank waits for it. */
 #include "runtime/comm/background.h"
 
 #include "base/error.h"

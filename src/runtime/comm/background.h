@@ -11,11 +11,11 @@
 
 typedef enum weft_status wf_background_fn(void *arg, struct weft_error *err);
 
-/* Zeroed: no work was started. */
+/* Background work of a rank.  A zeroed struct means that no work was started. */
 struct wf_background {
     wf_background_fn *work;
     void *arg;
-    enum weft_status status; /* of the work, once it is done */
+    enum weft_status status; /* status of the work, once the work is done */
     struct weft_error err;
     pthread_t thread;
     bool has_thread;
@@ -32,8 +32,8 @@ bool wf_background_is_running(const struct wf_background *b);
 /* Waits for the work without sending heartbeats.  Local. */
 void wf_background_join(struct wf_background *b);
 
-/* Waits for the work and sends heartbeats meanwhile; comm may be NULL.  Returns WEFT_PEER if
- * another rank fails, but not the status of the work, which is b->status.  Local. */
+/* Waits for the work and sends heartbeats meanwhile.  `comm` may be NULL.  Returns WEFT_PEER if
+ * another rank fails.  The status of the work is not returned; it is in b->status.  Local. */
 enum weft_status wf_background_wait(struct wf_background *b, struct weft_comm *comm,
                                     struct weft_error *err);
 

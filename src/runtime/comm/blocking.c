@@ -18,7 +18,8 @@ enum weft_status wf_comm_receive_blocking(struct weft_comm *comm, struct weft_me
     void *out = m.data;
     WEFT_TRY(weft_comm_post(comm, &m, err));
     WEFT_TRY(weft_comm_wait(comm, &m, err));
-    if (m.data != out && m.bytes != 0) /* by reference: the sender's memory */
+    /* The transport returned the sender's memory: copy the data. */
+    if (m.data != out && m.bytes != 0)
         memcpy(out, m.data, m.bytes);
     weft_comm_release(comm, &m);
     return WEFT_OK;

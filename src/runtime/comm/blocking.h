@@ -8,7 +8,8 @@
 enum weft_status wf_comm_send_blocking(struct weft_comm *comm, struct weft_message m,
                                        struct weft_error *err);
 
-/* Receives m.bytes bytes into m.data, whichever memory the transport delivers them in.  Local. */
+/* Receives m.bytes bytes and stores them in m.data, even if the transport delivers them in
+ * other memory.  Local. */
 enum weft_status wf_comm_receive_blocking(struct weft_comm *comm, struct weft_message m,
                                           struct weft_error *err);
 

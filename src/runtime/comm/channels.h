@@ -1,5 +1,6 @@
 /* The channel numbers and message kinds that weft itself uses.  Programs use the channels from
- * WEFT_USER_CHANNEL on, and reduction groups those from WEFT_GROUP_CHANNEL on: weft/comm.h. */
+ * WEFT_USER_CHANNEL on, and reduction groups use the channels from WEFT_GROUP_CHANNEL on; see
+ * weft/comm.h. */
 #ifndef RUNTIME_COMM_CHANNELS_H
 #define RUNTIME_COMM_CHANNELS_H
 
@@ -12,13 +13,14 @@ enum wf_comm_channel {
     WF_CHANNEL_TRAINER = 7,
 };
 
-/* Sender and receiver must use the same kind. */
+/* The kinds of messages.  Sender and receiver of a message must use the same kind. */
 enum wf_message_kind {
     /* exec */
     WF_MESSAGE_ACTIVATION = 1,
     WF_MESSAGE_GRADIENT,
     WF_MESSAGE_BLOCK,
-    WF_MESSAGE_LOAN, /* by reference only: memory for a block's gradient; no bytes */
+    /* Lends memory for a block's gradient, on transports by reference only; has no payload. */
+    WF_MESSAGE_LOAN,
     WF_MESSAGE_BLOCK_GRADIENT,
 
     /* comm */

@@ -1,4 +1,4 @@
-/* Gather, broadcast and barrier over all ranks, by messages. */
+/* Gather, broadcast and barrier over all ranks, implemented with messages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +68,8 @@ enum weft_status weft_comm_gather_equal(struct weft_comm *comm, const void *data
     return st;
 }
 
-/* Broadcasts along a binary tree: rank r receives from (r - 1) / 2 and sends to 2r + 1 and 2r + 2. */
+/* Broadcasts along a binary tree: rank r receives from (r - 1) / 2 and sends to 2r + 1 and 2r +
+ * 2. */
 enum weft_status weft_comm_broadcast(struct weft_comm *comm, void *data, size_t bytes,
                                      struct weft_error *err)
 {

@@ -15,8 +15,8 @@ enum {
     MAGIC = 0x77656674,      /* "weft" */
     HEARTBEAT_NS = 20000000, /* interval of the heartbeats of a waiting rank */
     MAX_SLEEP_NS = 2000000,  /* maximum sleep between two checks of a wait */
-    /* A rank that was busy has not read heartbeats in the meantime.  It reads them for this time
-     * before it reports a lost rank. */
+    /* A busy rank does not read heartbeats.  When it starts to wait, it reads heartbeats for
+     * this time before it reports a lost rank. */
     GRACE_NS = 250000000,
 };
 
@@ -95,7 +95,7 @@ void weft_comm_on_hang(struct weft_comm *comm, weft_hang_fn *on_hang, void *arg)
 void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err)
 {
     struct weft_error own = *err;
-    if (own.status == WEFT_OK) /* otherwise no rank would notice */
+    if (own.status == WEFT_OK) /* an error without a status would not be noticed by any rank */
         own.status = WEFT_INTERNAL;
     comm->ops->abort(comm, &own);
 }
@@ -147,7 +147,7 @@ enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_message *m,
     return comm->ops->post(comm, m, err);
 }
 
-/* Returns the name of the first header field that differs from the expected one, or NULL. */
+/* Returns the name of the first header field that differs from its expected value, or NULL. */
 static const char *find_mismatch(const struct weft_message *m, uint64_t *want, uint64_t *got)
 {
     const struct weft_message_header *a = &m->head, *b = &m->received;
@@ -205,7 +205,8 @@ static enum weft_status check_abort(struct weft_comm *comm, struct weft_error *e
 enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
                                 struct weft_error *err)
 {
-    /* A transport may complete a receive while it tests another one: `done` is not yet `checked`. */
+    /* A transport may complete a receive while it tests another receive: `done` is then set
+     * before `checked`. */
     if (!m->done)
         WEFT_TRY(comm->ops->test(comm, m, err));
     if (!m->done)
@@ -288,9 +289,10 @@ static void describe(struct weft_comm *comm, uint32_t rank,
              what);
 }
 
-/* Follows the chain of ranks that wait for each other, starting at `peer`, and returns its last rank.
- * A waiting rank sends frequent heartbeats, so the chain also ends at a rank without heartbeats.
- * *moved: number of messages of all ranks in the chain. */
+/* Follows the chain of ranks that wait for each other, starting at `peer`, and returns its last
+ * rank.  A waiting rank sends frequent heartbeats, so the chain also ends at a rank without
+ * heartbeats.  *moved is the sum of the message counters (weft_activity.moved) of all ranks in
+ * the chain. */
 static uint32_t follow_wait_chain(struct weft_comm *comm, uint32_t peer, bool *circle,
                                   uint64_t *moved)
 {
@@ -321,9 +323,9 @@ struct wait {
     uint64_t circle_moved;
 };
 
-/* Prints the other ranks that have been silent for about as long, such as "; also silent: rank
- * 3, 5".  The host may be down, or MPI ended or blocked the ranks that communicated with a dead
- * one. */
+/* Prints the other ranks that have been silent for about as long as rank `who`, such as "; also
+ * silent: rank 3, 5".  The host may be down, or MPI ended or blocked the ranks that
+ * communicated with a dead rank. */
 static void list_silent(struct weft_comm *comm, uint32_t who, char *out, size_t room)
 {
     enum { SHOWN = 8 };
@@ -375,7 +377,7 @@ static enum weft_status report_deadlock(struct weft_comm *comm, const struct wai
                      other);
 }
 
-/* Returns the other rank that has been silent longest. */
+/* Returns the rank, other than this rank, that has been silent longest. */
 static uint32_t longest_silent(struct weft_comm *comm, struct weft_activity *activity,
                                int64_t *age_ns)
 {
@@ -396,8 +398,9 @@ static uint32_t longest_silent(struct weft_comm *comm, struct weft_activity *act
     return who;
 }
 
-/* Decides about a cycle of waiting ranks.  They may depend on another rank that became silent after
- * they started to wait; then that rank is lost, and it has the whole time-out. */
+/* Decides whether a cycle of waiting ranks is an error.  The ranks of the cycle may depend on
+ * another rank that became silent after they started to wait.  In that case the silent rank is
+ * reported as lost, but only after it was silent for the whole time-out. */
 static enum weft_status check_cycle(struct weft_comm *comm, const struct wait *w,
                                     struct weft_error *err)
 {
@@ -409,9 +412,10 @@ static enum weft_status check_cycle(struct weft_comm *comm, const struct wait *w
     return age > comm->timeout_ns / 2 ? WEFT_OK : report_deadlock(comm, w, err);
 }
 
-/* Checks for lost ranks; a waiting rank calls it regularly.  Ranks can appear in a cycle for a moment
- * when the last of them has just started to wait, and repeatedly while they exchange many messages.
- * They are stuck only if no message has moved for the time-out. */
+/* Checks for lost ranks.  A waiting rank calls this function regularly.  Ranks can appear to
+ * wait in a cycle for a moment when the last of them has just started to wait, and repeatedly
+ * while they exchange many messages.  The ranks are stuck only if no message has moved for the
+ * time-out. */
 static enum weft_status check_liveness(struct weft_comm *comm, struct wait *w, int64_t now,
                                        struct weft_error *err)
 {
@@ -469,7 +473,7 @@ static enum weft_status end_wait(struct weft_comm *comm, enum weft_status st,
     if (st == WEFT_OK)
         return WEFT_OK;
     comm->ops->abort(comm, err != NULL ? err : &own);
-    /* Several ranks may find an error at the same time: all return the first one. */
+    /* Several ranks may find an error at the same time: all ranks return the first error. */
     enum weft_status first = check_abort(comm, err);
     return first != WEFT_OK ? first : st;
 }

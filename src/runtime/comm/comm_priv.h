@@ -4,8 +4,8 @@
 
 #include "runtime/comm/transport.h"
 
-/* Ranks as threads of this process: a group, and one endpoint per rank.  The creator frees the group
- * after all endpoints are closed. */
+/* Ranks as threads of this process: a group has one endpoint per rank.  The creator frees the
+ * group after all endpoints are closed. */
 struct wf_inproc;
 enum weft_status wf_inproc_new(uint32_t n, struct wf_inproc **out, struct weft_error *err);
 void wf_inproc_free(struct wf_inproc *group); /* NULL is allowed */
@@ -17,19 +17,20 @@ void wf_comm_record_exit(struct weft_comm *comm, enum weft_status st,
                          const struct weft_error *err);
 
 /* A memory-mapped file with the current action of a rank.  With `heartbeats` a thread records
- * continuously that the process is alive: if a launcher kills all ranks after one was lost, the
- * lost rank is the one whose record stops first. */
+ * continuously that the process is alive: if a launcher kills all ranks after one rank was
+ * lost, the lost rank is the rank whose record stops first. */
 struct wf_flight_file;
 enum weft_status wf_flight_open(const char *path, uint32_t rank, uint32_t n_ranks,
                                 bool heartbeats, struct wf_flight_file **out,
                                 struct weft_error *err);
 void wf_flight_update(struct wf_flight_file *f, const struct weft_activity *activity,
                       const char *doing);
-/* Records the end of the rank; err NULL: success. */
+/* Records the end of the rank.  A NULL `err` means success. */
 void wf_flight_finish(struct wf_flight_file *f, const struct weft_error *err);
 void wf_flight_close(struct wf_flight_file *f); /* NULL is allowed */
 
-/* Ends all waits of the group with this error; `n_missing` ranks were never opened. */
+/* Ends all waits of the group with this error; `n_missing` is the number of ranks whose
+ * endpoints were never opened. */
 void wf_inproc_cancel(struct wf_inproc *group, uint32_t n_missing,
                       const struct weft_error *err);
 

@@ -1,5 +1,5 @@
-/* Flight records: the current action of a rank in a memory-mapped file.  It is written with plain
- * stores and survives a kill of the process. */
+/* Flight records: the current action of a rank in a memory-mapped file.  The record
+ * is written with plain stores and remains valid if the process is killed. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ struct image {
 enum { HEARTBEAT_NS = 2000000 };
 
 struct wf_flight_file {
-    struct image *at; /* mapped */
+    struct image *at; /* mapped into memory */
     pthread_t thread;
     bool heartbeats;
     atomic_bool stop;
@@ -51,14 +51,15 @@ static void *run_heartbeat(void *arg)
     return NULL;
 }
 
-/* Runs the heartbeat thread.  It blocks all signals: the program's own threads handle them. */
+/* Runs the heartbeat thread.  The thread blocks all signals, so that the program's own threads
+ * handle them. */
 static void start_heartbeat(struct wf_flight_file *f)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     f->heartbeats = pthread_create(&f->thread, NULL, run_heartbeat, f) ==
-                    0; /* without it, times are less precise */
+                    0; /* without the heartbeat thread, times are less precise */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -1,7 +1,7 @@
 /* The transport between ranks that are threads of one process.  A send pushes a pointer to the
- * message to the receiver's inbox, a lock-free list that all peers share.  The receiver sorts the
- * inbox by sender and channel.  Nothing is copied; the sender may reuse its memory once the receiver
- * has released the message. */
+ * message to the receiver's inbox, a lock-free list that all peers share.  The receiver sorts
+ * the inbox by sender and channel.  The payload is not copied; the sender may reuse its memory
+ * once the receiver has released the message. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 #include "runtime/comm/comm_priv.h"
 
 enum {
-    SPIN = 3000,      /* polls before a rank with its own core sleeps: about 100 us */
+    SPIN = 3000, /* number of polls (about 100 us) before a rank that has its own core sleeps */
     NAP_NS = 1000000, /* interval of checks for ranks that have not noticed an abort */
     CACHE_LINE = 64,
 };
@@ -27,10 +27,10 @@ struct queue {
 };
 
 struct inproc_endpoint {
-    struct weft_comm base; /* first member: the ops receive a pointer to it */
+    struct weft_comm base; /* must be the first member: the ops receive a pointer to it */
     struct wf_inproc *group;
     uint32_t wake_seen;
-    bool gave_up;          /* has noticed an abort */
+    bool gave_up;          /* this rank has noticed an abort */
     struct queue *arrived; /* owned: (ranks, channels), messages without a posted receive */
     struct queue *posted;  /* owned: (ranks, channels), receives without a message */
 };
@@ -52,7 +52,8 @@ struct wf_inproc {
     uint64_t run;
     struct shared *at; /* owned */
     atomic_uint n_gave_up;
-    atomic_int abort_state; /* 0: none, 1: being written, 2: complete */
+    /* 0: no abort; 1: the error is being written; 2: the error is complete. */
+    atomic_int abort_state;
     struct weft_error abort_error;
 };
 
@@ -140,8 +141,8 @@ static enum weft_status inproc_send(struct weft_comm *comm, struct weft_message 
     return WEFT_OK;
 }
 
-/* Matches a message with a posted receive.  The receive is done only when its own test finds this,
- * so that the header is checked then. */
+/* Matches a message with a posted receive.  The receive is not marked as done here: its own
+ * test does that and then checks the header. */
 static void deliver(struct weft_message *in, struct weft_message *out)
 {
     in->received = out->head;
@@ -149,7 +150,8 @@ static void deliver(struct weft_message *in, struct weft_message *out)
     in->sender = out;
 }
 
-/* Empties the inbox, whose newest message is first, and matches messages with posted receives. */
+/* Empties the inbox and matches messages with posted receives.  The newest message of the inbox
+ * is first. */
 static void drain_inbox(struct inproc_endpoint *e)
 {
     struct shared *own = &e->group->at[e->base.rank];
@@ -202,7 +204,8 @@ static enum weft_status inproc_test(struct weft_comm *comm, struct weft_message 
 
 static void inproc_release(struct weft_comm *comm, struct weft_message *m)
 {
-    /* The sender may free the message once it is released, so find wake_seq before. */
+    /* The sender may free the message once it is released, so the sender's wake_seq is located
+     * first. */
     struct shared *to = &endpoint_of(comm)->group->at[m->peer];
     if (endpoint_of(comm)->gave_up)
         return;
@@ -238,9 +241,10 @@ static void inproc_inspect(struct weft_comm *comm, uint32_t rank,
 
 /* -- closing -------------------------------------------------------------------------------- */
 
-/* Waits until no rank accesses another rank's memory any more.  From this call on, this rank does
- * not.  It frees its own memory only when this holds for all ranks, however long they are busy,
- * because they may still read what it sent. */
+/* Waits until no rank accesses another rank's memory any more.  From this call on, this rank
+ * does not access the memory of other ranks.  It waits for all other ranks, however long
+ * they are busy, before it frees its own memory, because they may still read messages that
+ * it sent. */
 static void give_up(struct inproc_endpoint *e, bool wait)
 {
     struct wf_inproc *g = e->group;

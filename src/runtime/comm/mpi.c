@@ -26,8 +26,8 @@ const char *weft_comm_launcher(void)
 
 enum { MAX_PATH = 4096, MAX_REASON = 256 };
 
-/* Loads the file folder + place + the module's name.  Returns false if it does not exist; sets `why`
- * if it exists and cannot be loaded. */
+/* Loads the file folder + place + the module's name.  Returns false if the file does not exist.
+ * If the file exists but cannot be loaded, returns true with *out NULL and sets `why`. */
 static bool load_at(const char *folder, const char *place, const char *launcher, void **out,
                     char *why)
 {
@@ -48,8 +48,8 @@ static void keep_directory(char *path)
     path[slash == NULL ? 0 : slash + 1 - path] = '\0';
 }
 
-/* Searches near the program: in the build directory (tests are two levels below) and where it is
- * installed. */
+/* Searches for the module near the program: in the build directory (test programs are two
+ * levels below it) and in the directories of an installation. */
 static bool load_near_program(const char *launcher, void **out, char *why)
 {
     const char *const places[] = {"", "../" WEFT_MODULE_DIR "/", "../", "../../"};
@@ -63,8 +63,8 @@ static bool load_near_program(const char *launcher, void **out, char *why)
     return false;
 }
 
-/* Searches near libweft.so.  This finds the module for programs that are installed
- * elsewhere. */
+/* Searches for the module near libweft.so.  Programs that are installed elsewhere find it
+ * there. */
 static bool load_near_library(const char *launcher, void **out, char *why)
 {
     static const char own_symbol = 0;
@@ -100,8 +100,8 @@ static enum weft_status open_module(const char *launcher, struct weft_comm **out
                                     struct weft_error *err)
 {
     void *handle = NULL;
-    WEFT_TRY(
-        load(launcher, &handle, err)); /* never unloaded: MPI libraries do not support it */
+    /* The module is never unloaded: MPI libraries do not support unloading. */
+    WEFT_TRY(load(launcher, &handle, err));
     const struct wf_transport_module *m = dlsym(handle, WF_TRANSPORT_SYMBOL);
     if (m == NULL || m->version != WF_TRANSPORT_VERSION ||
         m->comm_bytes != sizeof(struct weft_comm) ||
@@ -114,8 +114,8 @@ static enum weft_status open_module(const char *launcher, struct weft_comm **out
     return m->open(out, err);
 }
 
-/* Waits until all ranks have finished, so that an error of one rank at the end is an error of all,
- * and no rank finalizes MPI while others use it. */
+/* Runs fn and waits until all ranks have finished.  So a late error of one rank becomes an
+ * error of all ranks, and no rank finalizes MPI while other ranks use it. */
 static enum weft_status run_rank(struct weft_comm *comm, weft_rank_fn *fn, void *arg,
                                  struct weft_error *err)
 {
@@ -140,7 +140,7 @@ enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg, struct weft_erro
     if (st != WEFT_OK) {
         err->status = st;
         weft_comm_abort(comm, err);
-        /* Return the first error, which may be another rank's. */
+        /* Return the first error, which may be an error of another rank. */
         struct weft_error first;
         if (comm->ops->aborted(comm, &first))
             *err = first;

@@ -8,8 +8,9 @@
 
 struct shares {
     hwloc_topology_t topology; /* owned; NULL: ranks are not bound */
-    hwloc_cpuset_t before;     /* owned: the caller's cores */
-    hwloc_cpuset_t *at;        /* owned: one per rank; NULL if there are too few cores */
+    hwloc_cpuset_t before; /* owned: the cores to which the calling thread was bound before */
+    /* Owned: the cores of each rank; NULL if there are fewer cores than ranks. */
+    hwloc_cpuset_t *at;
     uint32_t n;
 };
 
@@ -101,7 +102,7 @@ static void *run_rank(void *arg)
     if (r->status != WEFT_OK) {
         r->err.status = r->status;
         weft_comm_abort(comm, &r->err);
-        /* Return the first error, which may be another rank's. */
+        /* Return the first error, which may be an error of another rank. */
         struct weft_error first;
         if (comm->ops->aborted(comm, &first))
             r->err = first;
@@ -127,7 +128,7 @@ static enum weft_status run_all(struct rank *ranks, uint32_t n, struct wf_inproc
     uint32_t started = start_ranks(ranks, n);
     if (started + 1 == n) {
         run_rank(&ranks[0]);
-    } else { /* the others would wait for the missing ranks */
+    } else { /* cancel: the started ranks would wait for the missing ranks */
         st = WEFT_FAIL(&own, WEFT_NOMEM, "cannot start the thread of rank %u", started + 1);
         wf_inproc_cancel(group, n - started, &own);
         if (err != NULL)

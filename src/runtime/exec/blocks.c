@@ -1,7 +1,8 @@
-/* Moves the blocks of block residuals between ranks.  The traffic table (weft/traffic.h) lists the
- * blocks that accompany a stage's output.  A rank has one copy of a block per stage that receives or
- * computes it, and later stages use that copy.  The gradient of a block is an exact sum: it is
- * accumulated once per copy, returned over the hop by which the block arrived, and added there. */
+/* Moves the blocks of block residuals between ranks.  The traffic table (weft/traffic.h) lists
+ * the blocks that accompany a stage's output.  Each stage that receives or computes a block has
+ * a copy of it, and later stages on the same rank use that copy.  The gradient of a block is an
+ * exact sum.  Each copy accumulates its own sum.  The sum is returned over the hop by which the
+ * block arrived and is added to the sum of the sender's copy. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +96,7 @@ static int64_t *made_sum(struct weft_exec *e, uint32_t stage, uint32_t micro, si
     return (int64_t *)(blocks_at(e, stage, micro) + n * e->block_bytes + i * e->sum_bytes);
 }
 
-/* Returns where the gradient of the i-th sent block is received. */
+/* Returns the memory that receives the gradient of the i-th sent block. */
 static int64_t *returned_sum(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
 {
     size_t n = e->local[e->program->local_of[stage]].n_makes;
@@ -103,7 +104,8 @@ static int64_t *returned_sum(struct weft_exec *e, uint32_t stage, uint32_t micro
                        i * e->sum_bytes);
 }
 
-/* Offsets in an input buffer: the activation, the blocks, their gradients. */
+/* An input buffer contains the activation, the received blocks, and the gradients of these
+ * blocks. */
 static float *brought_value(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
 {
     struct stage_buffers *h = &e->local[e->program->local_of[stage]];
@@ -331,7 +333,7 @@ static enum weft_status wait_for_blocks(struct weft_exec *e, struct weft_action 
     return WEFT_OK;
 }
 
-/* Adds a returned gradient to the sum of this rank's later stages. */
+/* Adds a returned gradient to the sum that this rank's later stages have accumulated. */
 static enum weft_status merge_sum(struct weft_exec *e, struct weft_action a, uint32_t block,
                                   const int64_t *sum, struct weft_error *err)
 {

@@ -18,7 +18,8 @@ static enum weft_status check_stage(const struct weft_exec_setup *s, uint32_t nu
         ops->backward_weight == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "rank %u runs stage %u, but this stage is not given",
                          s->program->rank, number);
-    /* Between ranks, the headers of messages are checked instead. */
+    /* Sizes are compared only for stages on this rank; between ranks, message headers are
+     * checked. */
     if (number > 0 && weft_program_slots(s->program, number - 1) > 0 &&
         s->stages[number - 1].out_bytes != stage->in_bytes)
         return WEFT_FAIL(
@@ -48,7 +49,7 @@ static enum weft_status check_setup(const struct weft_exec_setup *s, struct weft
     return WEFT_OK;
 }
 
-/* Returns the bytes of the largest micro-batch. */
+/* Computes the bytes of the largest micro-batch, with `each` bytes per row. */
 static bool rows_bytes(const struct weft_exec *e, size_t each, size_t *out)
 {
     size_t bytes;
@@ -66,7 +67,8 @@ static char *allocate(struct weft_exec *e, size_t n, size_t each)
     char *at = wf_pages_alloc(bytes + BUFFER_ALIGN);
     if (at == NULL)
         return NULL;
-    memset(at, 0, bytes + BUFFER_ALIGN); /* touches the pages now, not in the first step */
+    /* Touches the pages now, so that the first step is not slowed by page faults. */
+    memset(at, 0, bytes + BUFFER_ALIGN);
     e->bytes += bytes;
     return at;
 }
@@ -86,7 +88,7 @@ static enum weft_status make_outputs(struct weft_exec *e, uint32_t index,
     return WEFT_OK;
 }
 
-/* Allocates input buffers, on transports that copy. */
+/* Allocates the input buffers of a stage.  Only transports that copy need input buffers. */
 static enum weft_status make_inputs(struct weft_exec *e, uint32_t index, struct weft_error *err)
 {
     const struct wf_local_stage *plan = &e->program->local[index];
@@ -116,7 +118,8 @@ static uint32_t peer_of(const struct weft_exec *e, struct weft_action a)
     return weft_placement_rank(e->place, up ? a.stage + 1 : a.stage - 1, a.micro);
 }
 
-/* Returns the queue of a receive: two per peer, before empty queues are dropped. */
+/* Returns the index of a receive's queue.  There are two queues per peer, before empty queues
+ * are dropped. */
 static size_t queue_index(const struct weft_exec *e, struct weft_action a)
 {
     return 2 * (size_t)peer_of(e, a) + (a.kind == WEFT_ACT_RECV_B);

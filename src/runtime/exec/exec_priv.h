@@ -13,49 +13,52 @@ enum {
 /* A rank's copy of a block of one micro-batch. */
 struct block_copy {
     float *value;
-    int64_t *sum; /* its gradient */
+    int64_t *sum; /* the gradient of the block */
     bool fresh;
 };
 
-/* One (stage, micro). */
+/* One cell: a (stage, micro) pair. */
 struct cell {
-    void *in; /* the input; later its gradient */
+    void *in; /* the input; later the gradient of the input */
     uint32_t in_set;
-    bool ahead; /* its input buffer was taken ahead of the schedule */
+    bool ahead; /* the cell's input buffer was taken ahead of the schedule */
     struct weft_message send_f, recv_f, send_b, recv_b;
-    /* Block residuals; parts of one array of the executor. */
-    struct block_copy *copies;     /* (blocks): blocks that the stage receives or computes */
-    struct weft_message *sent;     /* (sends, 2): a block, and memory for its gradient */
-    struct weft_message *returned; /* (sends): the gradient that is returned */
-    struct weft_message *brought;  /* (brings, 2) */
-    struct weft_message *returns;  /* (brings) */
+    /* Block residuals.  These pointers point into arrays of the executor. */
+    struct block_copy *copies; /* (blocks): blocks that the stage receives or computes */
+    /* (sends, 2): a block, and the loan of memory for its gradient. */
+    struct weft_message *sent;
+    struct weft_message *returned; /* (sends): receives the gradient of a sent block */
+    /* (brings, 2): receives a block, and the loan of memory for its gradient. */
+    struct weft_message *brought;
+    struct weft_message *returns; /* (brings): sends the gradient of a received block */
 };
 
 struct stage_buffers {
     size_t out_bytes, in_bytes; /* of the largest micro-batch, rounded up */
     char *out;                  /* owned: (n_out) */
-    /* Input buffers, on transports that copy. */
+    /* Input buffers.  Only transports that copy use them. */
     uint32_t n_in;
-    char *in; /* owned: (n_in), each with its blocks and their gradients */
+    /* Owned: (n_in) buffers, each with an activation, its blocks and the blocks' gradients. */
+    char *in;
     size_t in_stride;
     uint32_t *free_in; /* owned: a stack of free buffers */
     uint32_t n_free_in;
-    uint32_t n_ahead;    /* buffers taken ahead of the schedule: at most INPUTS_AHEAD */
-    uint32_t *returning; /* owned: micros whose gradient is being sent: a ring of n_in + 1 */
+    uint32_t n_ahead; /* number of buffers taken ahead of the schedule, at most INPUTS_AHEAD */
+    uint32_t *returning; /* owned: ring of n_in + 1 micros whose input gradient is being sent */
     uint32_t first_returning, n_returning;
     /* Block residuals. */
     size_t n_makes, max_sends, max_brings;
-    char *
-        blocks; /* owned: (n_out): computed blocks, their gradients, memory lent for gradients */
+    /* Owned: (n_out): computed blocks, their gradients, memory lent for gradients. */
+    char *blocks;
     size_t block_stride;
 };
 
-/* The receives of one channel.  Channels are posted independently: a gradient must never wait because
- * there is no memory for an activation. */
+/* The receives of one channel.  Receives are posted independently on each channel, so that a
+ * missing buffer for an activation never delays a gradient. */
 struct recv_queue {
     uint32_t peer;
     bool backward;
-    size_t *at; /* positions; in the executor's one array */
+    size_t *at; /* positions of the receives in the list; points into weft_exec.receives */
     size_t n, next_post, next_arrival;
 };
 
@@ -71,7 +74,7 @@ struct weft_exec {
     struct cell *cells;                  /* owned: as the program's */
     struct block_copy *copies;           /* owned */
     struct weft_message *block_messages; /* owned */
-    float **call_value;                  /* owned: (blocks), of the current call */
+    float **call_value;                  /* owned: (blocks), block values of the current call */
     int64_t **call_sum;
     bool *call_fresh;
     size_t bytes;
@@ -81,13 +84,13 @@ struct weft_exec {
     struct weft_action_span list;
     struct recv_queue *recv_queues; /* owned */
     size_t n_recv_queues;
-    size_t *receives;   /* owned: positions, lane after lane */
+    size_t *receives;   /* owned: positions of all receives, grouped by queue */
     uint32_t *queue_of; /* owned: by position */
-    size_t
-        *last_to; /* owned: (ranks), position of the last gradient to each rank, or SIZE_MAX */
+    /* Owned: (ranks), position of the last gradient sent to each rank, or SIZE_MAX. */
+    size_t *last_to;
     bool sends_pending; /* peers may not have received the last messages of this rank yet */
     size_t live_copies;
-    uint64_t received_bytes; /* in this step */
+    uint64_t received_bytes; /* bytes received in this step */
     bool failed;
     struct weft_error failure;
     struct weft_cell_id failed_at;
@@ -121,11 +124,11 @@ static inline char *wf_exec_out(struct weft_exec *e, uint32_t stage, uint32_t mi
     return h->out + c->out * h->out_bytes;
 }
 
-/* Sends or posts one message of a cell. */
+/* The header fields and the peer of a message of a cell. */
 struct envelope {
     enum wf_message_kind kind;
-    uint32_t stage, micro, part; /* stage: the one whose output it is */
-    uint32_t peer;               /* rank of the schedule */
+    uint32_t stage, micro, part; /* stage: the stage whose output the message carries */
+    uint32_t peer;               /* the peer's rank in the schedule */
     uint32_t channel;
     size_t bytes;
     void *data;
@@ -135,7 +138,7 @@ enum weft_status wf_exec_send(struct weft_exec *e, struct weft_message *m,
 enum weft_status wf_exec_post(struct weft_exec *e, struct weft_message *m,
                               const struct envelope *what, struct weft_error *err);
 
-/* Waits until all peers have received everything. */
+/* Waits until all peers have received all messages of this rank. */
 void wf_exec_drain(struct weft_exec *e);
 
 /* -- block residuals (blocks.c) ------------------------------------------------------------- */
@@ -154,9 +157,10 @@ enum weft_status wf_exec_blocks_post(struct weft_exec *e, struct weft_action a,
                                      struct weft_error *err);
 enum weft_status wf_exec_blocks_wait(struct weft_exec *e, struct weft_action a,
                                      struct weft_error *err);
-/* Releases the messages of their senders. */
+/* Releases the gradients that were returned for the blocks of an action, so that their senders
+ * can reuse the memory. */
 void wf_exec_blocks_release(struct weft_exec *e, struct weft_action a);
-/* Sets *done once all sends of the action's blocks are complete. */
+/* Sets *done to true once all sends of the action's blocks are complete. */
 enum weft_status wf_exec_blocks_sent(struct weft_exec *e, struct weft_action a, bool *done,
                                      struct weft_error *err);
 

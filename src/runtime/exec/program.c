@@ -1,4 +1,5 @@
-/* Compiles the list of a rank: slots for activations placed in one memory, and output buffers. */
+/* Compiles the list of a rank: places the slots for activations in one memory area and assigns
+ * output buffers. */
 #include "runtime/exec/program.h"
 
 #include <stdio.h>
@@ -64,7 +65,8 @@ static void arena_free(struct arena *a, uint32_t local, uint32_t micro)
     a->n--;
 }
 
-/* Returns the index of the stage's slot at this offset; adds a slot if there is none. */
+/* Finds the stage's slot at this offset and stores its index in *out; adds a slot if the stage
+ * has none there. */
 static bool slot_number(struct wf_local_stage *h, size_t at, uint32_t *out)
 {
     for (*out = 0; *out < h->n_slots; (*out)++)
@@ -78,8 +80,8 @@ static bool slot_number(struct wf_local_stage *h, size_t at, uint32_t *out)
     return true;
 }
 
-/* Places slots in the order of the list, in one arena for all stages (shared) or in one region per
- * stage. */
+/* Places slots in the order of the list.  If `shared`, all stages use one arena; otherwise each
+ * stage has its own region. */
 static bool place_slots(struct weft_program *p, const size_t *bytes, bool shared,
                         struct arena *a)
 {
@@ -184,7 +186,8 @@ static size_t list_spans(const struct weft_program *p, const size_t *bytes, stru
     return n;
 }
 
-/* Returns the lowest offset at which a span overlaps no placed span of the same time. */
+/* Returns the lowest offset at which a span overlaps no placed span that is in use at the same
+ * time. */
 static size_t lowest_place(const struct span *s, struct span *placed, size_t n,
                            struct span **scratch)
 {
@@ -235,9 +238,10 @@ enum place_method {
     N_PLACE_METHODS
 };
 
-enum { MAX_BY_SIZE = 4096 }; /* cells */
+enum { MAX_BY_SIZE = 4096 }; /* maximum number of cells for place_by_size() */
 
-/* Places slots that all have the size of the largest one.  Little is lost if sizes are similar. */
+/* Places slots as if all slots had the size of the largest slot.  This wastes little memory if
+ * sizes are similar. */
 static bool place_uniform(struct weft_program *p, const size_t *bytes, size_t *total)
 {
     size_t *uniform = calloc(p->place->n_stages, sizeof *uniform), largest = 0;
@@ -247,7 +251,7 @@ static bool place_uniform(struct weft_program *p, const size_t *bytes, size_t *t
         uniform[i] = largest;
     size_t bound = p->slot_bound;
     bool ok = uniform != NULL && try_place(p, uniform, true, total);
-    p->slot_bound = bound; /* with the actual sizes */
+    p->slot_bound = bound; /* the bound is computed with the actual sizes */
     free(uniform);
     return ok;
 }
@@ -265,8 +269,8 @@ static bool place_with(struct weft_program *p, const size_t *bytes, enum place_m
     }
 }
 
-/* Chooses the smallest of several placements.  Memory that stages share over time is smaller than one
- * region per stage, but no method is always the best. */
+/* Chooses the smallest of several placements.  Sharing memory among stages usually needs less
+ * memory than one region per stage, but no method is always the best. */
 static bool place_best(struct weft_program *p, const size_t *bytes)
 {
     enum place_method best = PLACE_SEPARATE;
@@ -285,9 +289,9 @@ static bool place_best(struct weft_program *p, const size_t *bytes)
     return place_with(p, bytes, best, &p->slot_bytes);
 }
 
-/* Rounds the slot size of each stage to cache lines and checks that sums cannot overflow, even with
- * all micro-batches in flight and all slots of maximum size.  An empty slot also takes a line, because
- * slots are identified by their offset. */
+/* Rounds the slot size of each stage to cache lines and checks that sums cannot overflow, even
+ * with all micro-batches in flight and all slots of maximum size.  An empty slot also takes one
+ * cache line, because slots are identified by their offset. */
 static bool round_slots(const struct weft_program *p, const size_t *slot_bytes, size_t *out)
 {
     size_t largest = 0, total;
@@ -321,7 +325,7 @@ static enum weft_status color_slots(struct weft_program *p, const size_t *slot_b
 
 /* -- counting ------------------------------------------------------------------------------- */
 
-/* A pool of numbers that returns the lowest free one. */
+/* A pool of numbers.  It returns the lowest free number. */
 struct numbers {
     bool *used; /* owned */
     uint32_t n, cap;

@@ -1,4 +1,4 @@
-/* The compiled list of a rank, as the executor uses it. */
+/* The compiled list of a rank's actions, as the executor uses it. */
 #ifndef RUNTIME_EXEC_PROGRAM_H
 #define RUNTIME_EXEC_PROGRAM_H
 
@@ -6,25 +6,28 @@
 
 #define WF_NOT_LOCAL UINT32_MAX
 
-enum { INPUTS_AHEAD = 2 }; /* additional input buffers, on transports that copy */
+enum { INPUTS_AHEAD = 2 }; /* additional input buffers per stage, on transports that copy */
 
 /* One stage of a rank. */
 struct wf_local_stage {
     uint32_t stage;
     uint32_t n_slots, n_split;
-    uint32_t n_out; /* output buffers: in use from the forward to the gradient of the output */
-    uint32_t n_in;  /* input buffers without INPUTS_AHEAD */
+    /* Number of output buffers; each is in use from the forward to the gradient of the
+     * output. */
+    uint32_t n_out;
+    uint32_t n_in;       /* number of input buffers, without INPUTS_AHEAD */
     size_t *slot_offset; /* owned: (n_slots) */
 };
 
-/* One (stage, micro) of a rank. */
+/* One cell: a (stage, micro) pair of a rank. */
 struct wf_program_cell {
     uint32_t slot, out;
 };
 
 struct weft_program {
-    const struct weft_schedule *schedule; /* with messages */
-    struct weft_schedule *lowered;        /* owned; NULL if the schedule already has messages */
+    const struct weft_schedule *schedule; /* the schedule with its messages */
+    /* Owned; NULL if the caller's schedule already has messages. */
+    struct weft_schedule *lowered;
     const struct weft_placement *place;
     uint32_t rank;
     uint32_t n_local;

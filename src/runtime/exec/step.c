@@ -1,4 +1,4 @@
-/* Runs the list of a rank for one step. */
+/* Runs the actions of a rank for one step. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,7 +45,8 @@ static struct envelope envelope_of(struct weft_exec *e, struct weft_action a)
     struct cell *c = wf_exec_cell(e, a.stage, a.micro);
     bool up = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_B;
     bool forward = a.kind == WEFT_ACT_SEND_F || a.kind == WEFT_ACT_RECV_F;
-    uint32_t lower = up ? a.stage : a.stage - 1; /* the stage whose output it is */
+    /* The stage whose output or output gradient is sent. */
+    uint32_t lower = up ? a.stage : a.stage - 1;
     return (struct envelope){
         .kind = forward ? WF_MESSAGE_ACTIVATION : WF_MESSAGE_GRADIENT,
         .stage = lower,
@@ -80,8 +81,8 @@ static enum weft_status reclaim(struct weft_exec *e, uint32_t stage, struct weft
     return WEFT_OK;
 }
 
-/* Finds memory for a receive, if there is some now.  A receive that is posted ahead leaves enough
- * buffers for the receives that are due. */
+/* Finds memory for a receive if a buffer is free now.  A receive that is posted ahead must
+ * leave enough buffers for the receives that are due. */
 static enum weft_status find_room(struct weft_exec *e, struct weft_action a, bool due,
                                   bool *found, struct weft_error *err)
 {
@@ -90,8 +91,8 @@ static enum weft_status find_room(struct weft_exec *e, struct weft_action a, boo
     *found = true;
     if (e->by_reference)
         return WEFT_OK;
-    if (a.kind ==
-        WEFT_ACT_RECV_B) { /* received in place of the activation, once that was sent */
+    /* The gradient overwrites the activation, once the activation was sent. */
+    if (a.kind == WEFT_ACT_RECV_B) {
         *found = c->send_f.head.magic != 0;
         if (*found)
             WEFT_TRY(weft_comm_test(e->comm, &c->send_f, err));
@@ -143,8 +144,9 @@ struct due {
     struct weft_message *m;
 };
 
-/* Sets *yes once the message has arrived.  It posts other receives meanwhile: the sender of this
- * message may wait for memory that it gets back only when this rank receives a gradient. */
+/* Sets *yes once the message has arrived.  Meanwhile it posts other receives: the sender of
+ * this message may wait for a buffer that becomes free only when this rank receives a
+ * gradient. */
 static enum weft_status has_arrived(void *arg, bool *yes, struct weft_error *err)
 {
     struct due *due = arg;
@@ -179,9 +181,10 @@ static enum weft_status receive(struct weft_exec *e, size_t position, struct wef
     }
     if (e->n_blocks > 0)
         WEFT_TRY(wf_exec_blocks_wait(e, a, err));
-    /* Messages are in the memory of their senders' executors.  A sender of activations receives
-     * gradients, which shows that they were read.  A sender of gradients waits for the release of
-     * its last one, which covers all others because a channel keeps its order. */
+    /* Messages are in the memory of their senders' executors.  A sender of activations later
+     * receives their gradients, which shows that the activations were read.  A sender of
+     * gradients waits only for the release of its last gradient: a channel keeps its order, so
+     * all earlier gradients were released, too. */
     if (e->by_reference && queue->backward && queue->next_arrival == queue->n) {
         weft_comm_release(e->comm, m);
         if (e->n_blocks > 0)
@@ -236,7 +239,7 @@ static struct weft_stage_call make_call(struct weft_exec *e, struct weft_action 
         call.loss = last && io->losses != NULL ? &io->losses[a.micro] : NULL;
     } else {
         void *grad = io->input_grads == NULL ? NULL : io->input_grads[a.micro];
-        /* The weight half uses only its slot: the buffers may be reused by then. */
+        /* The weight gradient uses only its slot: the buffers may already be reused. */
         bool gone = a.kind == WEFT_ACT_W;
         call.dout = last || gone ? NULL : wf_exec_out(e, a.stage, a.micro);
         call.din = gone ? NULL : first ? grad : c->in;
@@ -261,8 +264,8 @@ static enum weft_status dispatch(const struct weft_stage *stage, struct weft_act
     }
 }
 
-/* Completes the error of a stage, which is the caller's code: without a message or a status, other
- * ranks would report an old cause or none. */
+/* Calls a stage and completes its error.  Stages are the caller's code and may return an error
+ * without a message or a status; other ranks would then report an old cause or no cause. */
 static enum weft_status call_stage(struct weft_exec *e, struct weft_action a,
                                    const struct weft_stage_call *call, struct weft_error *err)
 {
@@ -277,8 +280,8 @@ static enum weft_status call_stage(struct weft_exec *e, struct weft_action a,
                      e->io->step, text, weft_status_text(st));
 }
 
-/* Runs an action.  A failed step continues without computing, so that no rank waits for a message
- * that never arrives. */
+/* Runs a compute action.  A failed step continues without computing, so that no rank waits for
+ * a message that never arrives. */
 static enum weft_status compute(struct weft_exec *e, struct weft_action a,
                                 struct weft_error *err)
 {
@@ -353,7 +356,8 @@ static enum weft_status is_sent(void *arg, bool *yes, struct weft_error *err)
     return *yes && e->n_blocks > 0 ? wf_exec_blocks_sent(e, sent->a, yes, err) : WEFT_OK;
 }
 
-/* Waits for all sends, on transports that copy: the next step reuses their memory. */
+/* Waits for all sends, on transports that copy, because the next step reuses the memory of
+ * these sends. */
 static enum weft_status finish_sends(struct weft_exec *e, struct weft_error *err)
 {
     if (e->comm == NULL || e->by_reference)
@@ -401,7 +405,7 @@ static void begin_step(struct weft_exec *e, const struct weft_exec_io *io)
         e->recv_queues[i].next_post = e->recv_queues[i].next_arrival = 0;
     size_t n_cells = (size_t)e->program->n_local * e->place->n_micros;
     for (size_t i = 0; i < n_cells; i++)
-        e->cells[i].send_f.head.magic = 0; /* marks it as not sent */
+        e->cells[i].send_f.head.magic = 0; /* marks the message as not sent */
 }
 
 static enum weft_status run_list(struct weft_exec *e, struct weft_error *err)

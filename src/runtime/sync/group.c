@@ -13,7 +13,7 @@
 enum {
     PIECE = 1 << 19, /* elements per piece: 4 MiB of exact sums */
     TASK = 1 << 14,  /* elements per task of a thread */
-    SETS = 2,        /* pieces in flight, on transports that copy */
+    SETS = 2,        /* number of pieces in flight, on transports that copy */
 };
 
 struct wf_group {
@@ -21,10 +21,10 @@ struct wf_group {
     uint32_t self;  /* index of this rank among the members */
     size_t element; /* bytes per element of the gradient */
     bool by_reference;
-    struct weft_message *out; /* owned: the pieces for all other members */
+    struct weft_message *out; /* owned: messages with the pieces for all other members */
     size_t n_out;
-    struct weft_message *in;                     /* owned: (SETS, members) */
-    char *room;                                  /* owned: (SETS, members - 1) pieces */
+    struct weft_message *in; /* owned: (SETS, members) */
+    char *room;              /* owned: memory for (SETS, members - 1) received pieces */
     struct weft_message *gather_out, *gather_in; /* owned: (members) */
     size_t bytes;
 
@@ -140,7 +140,8 @@ static struct weft_message piece_message(const struct wf_group *g, uint32_t memb
     };
 }
 
-/* Sends the pieces: piece i of every shard before piece i + 1, so that all owners are busy. */
+/* Sends piece i of every shard before piece i + 1 of any shard, so that the owners of all
+ * shards are busy. */
 static enum weft_status send_pieces(struct wf_group *g, struct weft_error *err)
 {
     size_t sent = 0;
@@ -271,7 +272,8 @@ static enum weft_status all_sent(struct wf_group *g, bool *yes, struct weft_erro
     return WEFT_OK;
 }
 
-/* Adds at most one piece per call, because there is little time between two pipeline actions. */
+/* Adds at most one piece per call, because there is little time between two pipeline
+ * actions. */
 enum weft_status wf_group_progress(struct wf_group *g, bool *done, struct weft_error *err)
 {
     *done = !g->reducing;
@@ -297,7 +299,7 @@ static enum weft_status is_done(void *arg, bool *yes, struct weft_error *err)
     return wf_group_progress(arg, yes, err);
 }
 
-/* Returns a member whose piece is missing, for the report of a lost rank. */
+/* Returns a member whose piece is missing.  An error about a lost rank names this member. */
 static uint32_t pending_peer(const struct wf_group *g)
 {
     if (g->next_sum < g->n_pieces) {

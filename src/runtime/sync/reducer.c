@@ -1,4 +1,4 @@
-/* The public functions of weft/sync.h: they detect misuse and start the work. */
+/* The public functions of weft/sync.h.  They detect misuse and start the reduction. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "runtime/comm/transport.h"
 #include "runtime/sync/reducer_priv.h"
 
-/* Records the first misuse.  The call changed nothing; if this rank gives up because of it, the other
- * ranks receive this error. */
+/* Records the first misuse.  The call changed nothing.  If this rank ends because of the
+ * misuse, the other ranks receive this error. */
 static enum weft_status record_misuse(struct weft_sync *s, enum weft_status st,
                                       const struct weft_error *err)
 {
@@ -33,7 +33,8 @@ static enum weft_status check_fatal(struct weft_sync *s, enum weft_status st,
     return st;
 }
 
-/* Every public function calls this first. */
+/* Returns the fatal error if there was one.  Every public function calls this function
+ * first. */
 static enum weft_status check_intact(const struct weft_sync *s, struct weft_error *err)
 {
     if (s->broken.status != WEFT_OK)
@@ -135,8 +136,8 @@ static enum weft_status send_set(struct weft_sync *s, uint32_t peer,
     return WEFT_OK;
 }
 
-/* Processes the sets of a peer that arrived before this rank registered the step; older sets belong
- * to steps that this rank skipped. */
+/* Processes the sets of a peer that arrived before this rank registered the step.  Sets of
+ * earlier steps belong to steps that this rank skipped. */
 static enum weft_status match_stored(struct weft_sync *s, uint32_t peer, struct sync_step *step,
                                      struct weft_error *err)
 {
@@ -153,8 +154,9 @@ static enum weft_status match_stored(struct weft_sync *s, uint32_t peer, struct 
     return WEFT_OK;
 }
 
-/* Sends the set of a step to a peer.  `before`: the previous step of this rank.  A peer that has left
- * needs only the first step after its last one, which shows it which steps this rank skips. */
+/* Sends the set of a step to a peer.  `before` is the previous step of this rank.  A peer that
+ * has left needs only this rank's first step after the peer's last step: it shows the peer
+ * which steps this rank skips. */
 static enum weft_status announce(struct weft_sync *s, struct sync_step *step, uint64_t before,
                                  struct weft_error *err)
 {
@@ -257,7 +259,7 @@ enum weft_status weft_sync_push(struct weft_sync *s, uint64_t step, uint32_t id,
     k->unpushed--;
     if (k->open)
         WEFT_TRY(check_fatal(s, wf_sync_contribute(s, k, p, err), err));
-    if (k->unpushed == 0) /* other ranks wait for the packed records */
+    if (k->unpushed == 0) /* send now: other ranks wait for the packed records */
         for (uint32_t r = 0; r < s->n_ranks; r++)
             s->peers[r].urgent = true;
     return make_progress(s, step, err);
@@ -274,8 +276,8 @@ static bool owes(const struct weft_sync *s, const struct sync_step *step, uint32
     return step->due_parts[peer] > 0 || step->due_results[peer] > 0;
 }
 
-/* Returns the peer to wait for.  Peers with missing PARTs come first: a peer with a missing RESULT may
- * itself wait for PARTs. */
+/* Returns the peer to wait for.  Peers with missing PARTs come first: a peer with a missing
+ * RESULT may itself wait for PARTs. */
 static uint32_t next_missing_peer(const struct weft_sync *s, const struct sync_step *step)
 {
     for (uint32_t r = 0; step->open && r < s->n_ranks; r++)
@@ -318,7 +320,7 @@ static enum weft_status until(struct weft_sync *s, struct reducer_wait *w, weft_
     return check_fatal(s, st, err);
 }
 
-/* Prints parameters that are not pushed, such as "3, 8, 9, 12 and 5 more". */
+/* Prints the ids of parameters that are not pushed, such as "3, 8, 9, 12 and 5 more". */
 static void list_missing(const struct sync_step *step, char *out, size_t room)
 {
     const size_t max = 4;
@@ -361,7 +363,8 @@ enum weft_status weft_sync_wait(struct weft_sync *s, uint64_t step, struct weft_
     WEFT_TRY(flush_progress(s, step, err));
     while (k->left != 0) {
         struct reducer_wait w = {s, k, next_missing_peer(s, k)};
-        if (w.peer == s->rank) /* a bug in this file would cause a hang */
+        /* Only a bug in this file leads here; without this check the rank would hang. */
+        if (w.peer == s->rank)
             return check_fatal(s,
                                WEFT_FAIL(err, WEFT_INTERNAL,
                                          "rank %u, step %" PRIu64 ": waits for no rank",
@@ -405,7 +408,7 @@ enum weft_status weft_sync_leave(struct weft_sync *s, struct weft_error *err)
 }
 
 /* Aborts the other ranks if this rank ends before it has pushed all registered gradients.
- * Otherwise they would wait for these gradients. */
+ * Otherwise the other ranks would wait for these gradients. */
 static enum weft_status check_unpushed(struct weft_sync *s, struct weft_error *err)
 {
     const struct sync_step *k = s->steps;

@@ -7,12 +7,13 @@
 #include "runtime/sync/reducer_priv.h"
 
 enum {
-    SMALL =
-        1
-        << 16, /* bytes: smaller messages are copied to a smaller buffer, to waste little memory in flight */
+    /* In bytes.  A smaller message is copied to a smaller buffer, which saves memory while the
+     * message is in flight. */
+    SMALL = 1 << 16,
 };
 
-/* A receive is posted for the maximum length; the message has its actual length. */
+/* The head of a message.  A receive is posted for the maximum length; the head has the actual
+ * length. */
 struct head {
     uint64_t bytes;
 };
@@ -31,7 +32,7 @@ static size_t padded(size_t bytes)
 
 /* -- sending ---------------------------------------------------------------------------------- */
 
-/* Returns the packed message in a buffer of suitable size. */
+/* Detaches the packed message and returns it in a buffer of suitable size. */
 static struct sync_bucket *detach_filling(struct weft_sync *s, struct sync_peer *p)
 {
     struct sync_bucket *out = p->filling;
@@ -99,7 +100,8 @@ enum weft_status wf_sync_link_put(struct weft_sync *s, uint32_t peer, struct syn
     return WEFT_OK;
 }
 
-/* Frees messages that were read.  They are read in order, so only the first needs a test. */
+/* Frees messages that the peer has read.  The peer reads messages in order, so only the first
+ * message is tested. */
 static enum weft_status reap(struct weft_sync *s, struct sync_peer *p, struct weft_error *err)
 {
     while (p->in_flight != NULL) {
@@ -136,7 +138,8 @@ static enum weft_status send_part(struct weft_sync *s, uint32_t peer, struct syn
 }
 
 /* Sends the packed message if it is full, if no other message is in flight, or if this rank has
- * nothing more to add.  Otherwise more small pieces are packed into it. */
+ * nothing more to add.  Otherwise the message waits, so that more small pieces are packed into
+ * it. */
 static enum weft_status send_to(struct weft_sync *s, uint32_t peer, struct weft_error *err)
 {
     struct sync_peer *p = &s->peers[peer];
@@ -155,8 +158,8 @@ static enum weft_status send_to(struct weft_sync *s, uint32_t peer, struct weft_
 
 /* -- end of a stream ------------------------------------------------------------------------- */
 
-/* Returns true if this rank sends nothing more to a peer: the peer has left and all common steps are
- * done, or this rank has left and finished. */
+/* Returns true if this rank sends nothing more to a peer: the peer has left and all common
+ * steps are done, or this rank has left and finished. */
 static bool can_send_bye(const struct weft_sync *s, const struct sync_peer *p)
 {
     if (p->bye_out)
@@ -218,7 +221,7 @@ static enum weft_status protocol_error(struct weft_sync *s, uint32_t peer,
                      s->rank, peer, r->kind, r->step, r->id, r->piece, r->n);
 }
 
-/* Counts down the peers whose set a step still misses. */
+/* Decrements the number of missing sets of each step in a range of steps. */
 static enum weft_status count_down(struct weft_sync *s, uint64_t from, uint64_t to,
                                    struct weft_error *err)
 {
@@ -264,7 +267,7 @@ static enum weft_status take_set(struct weft_sync *s, uint32_t peer,
         if (step != NULL)
             WEFT_TRY(wf_sync_step_match(s, step, peer, entries, r->n, err));
     }
-    if (r->piece != 0) /* more of the same set follows */
+    if (r->piece != 0) /* another record of the same set follows */
         return WEFT_OK;
     uint64_t before = p->next_step;
     p->next_step = r->step + 1;

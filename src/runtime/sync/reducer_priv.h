@@ -1,18 +1,18 @@
 /* Internals of the gradient reducer for other programs (weft/sync.h).
  *
- * A parameter is divided into pieces.  Each piece has an owner among the ranks that registered the
- * parameter, so an owner also waits for the result:
+ * A parameter is divided into pieces.  Each piece has an owner among the ranks that registered
+ * the parameter, so an owner also waits for the result:
  *
  *     register   every rank sends its set of parameters to every peer
  *     open       a rank that has received all sets of a step can compute all owners
  *     PART       a rank sends its pieces to their owners, as fp32
- *     RESULT     the owner sums them and sends the result to all ranks that registered the parameter
+ *     RESULT     the owner sums the PARTs and sends the result to the ranks of the parameter
  *
  * Everything from one rank to another is one ordered stream of records, which are packed into
- * messages.  A record of any kind is handled when it arrives.  No record waits for another one,
- * so no order of calls can deadlock two ranks.  A rank receives a PART only for parameters that
- * it registered, but possibly before it has all sets: the piece is then added and counted, and
- * the count is checked when the step opens. */
+ * messages.  A record of any kind is handled when it arrives.  No record waits for another
+ * record, so no order of calls can deadlock two ranks.  A rank receives a PART only for
+ * parameters that it registered, but the PART may arrive before all sets.  The piece is then
+ * added and counted, and the count is checked when the step opens. */
 #ifndef RUNTIME_SYNC_REDUCER_PRIV_H
 #define RUNTIME_SYNC_REDUCER_PRIV_H
 
@@ -21,10 +21,13 @@
 
 enum {
     SYNC_PIECE = 32768, /* elements per piece */
-    SYNC_TILE = 2048,   /* elements that are converted to integers at a time, in the cache */
+    /* Elements that are converted to integers at a time, so that they fit into the CPU
+     * cache. */
+    SYNC_TILE = 2048,
     SYNC_BUCKET_BYTES = 1 << 20,
-    SYNC_MAX_IN_FLIGHT =
-        4, /* messages with PARTs per peer; other pieces wait in the caller's memory */
+    /* Maximum number of messages with PARTs in flight per peer; other pieces wait in the
+     * caller's memory. */
+    SYNC_MAX_IN_FLIGHT = 4,
     SYNC_POOL_CLASSES = 48,
 };
 
@@ -38,16 +41,19 @@ struct sync_pool {
     uint64_t bytes;
 };
 
-void *wf_sync_pool_alloc(struct sync_pool *pool, size_t bytes); /* NULL: no memory */
-void wf_sync_pool_free(struct sync_pool *pool, void *at);       /* NULL is allowed */
-void wf_sync_pool_release(struct sync_pool *pool);              /* also frees buffers in use */
+/* Returns NULL if there is no memory. */
+void *wf_sync_pool_alloc(struct sync_pool *pool, size_t bytes);
+void wf_sync_pool_free(struct sync_pool *pool, void *at); /* NULL is allowed */
+void wf_sync_pool_release(struct sync_pool *pool);        /* also frees buffers in use */
 
 /* -- records between ranks ------------------------------------------------------------------ */
 
 enum sync_kind {
-    SYNC_KIND_SET,    /* id: the operation.  piece: 1 if more of the same set follows */
-    SYNC_KIND_PART,   /* n floats of a piece */
-    SYNC_KIND_RESULT, /* the same, summed */
+    /* A set of parameters; id: the operation; piece: 1 if another SET record of the set
+     * follows. */
+    SYNC_KIND_SET,
+    SYNC_KIND_PART,   /* n floats: the contribution of one rank to a piece */
+    SYNC_KIND_RESULT, /* n floats: the result of a piece */
     SYNC_KIND_LEAVE,  /* no more sets follow */
     SYNC_KIND_BYE,    /* no more records follow */
 };
@@ -58,7 +64,7 @@ struct sync_record {
     uint32_t piece, n;
 };
 
-/* n of these follow a SET. */
+/* A parameter of a set.  n entries follow a SET record. */
 struct sync_entry {
     uint32_t id, zero;
     uint64_t size;
@@ -80,18 +86,18 @@ struct sync_piece {
     struct sync_step *step;
     struct sync_piece *next; /* next piece for the same owner */
     int64_t *sum;            /* from the pool; owner only */
-    int64_t *high;           /* from the pool: see widen() */
+    int64_t *high;           /* from the pool: upper halves of the sums, see widen() */
     uint32_t param, index;
-    uint32_t got; /* contributions in the sum */
+    uint32_t got; /* number of contributions in the sum */
 };
 
 struct sync_param {
     float *grad; /* borrowed from push to wait; NULL: not pushed */
     uint64_t size;
-    size_t first; /* of its pieces */
+    size_t first; /* index of the parameter's first piece */
     uint32_t id, n_pieces;
-    uint32_t left;    /* pieces without a result */
-    uint32_t n_ranks; /* ranks known to have registered it */
+    uint32_t left;    /* number of pieces without a result */
+    uint32_t n_ranks; /* number of ranks known to have registered the parameter */
     bool pushed;
 };
 
@@ -99,15 +105,19 @@ struct sync_param {
 struct sync_step {
     struct sync_step *next;
     uint64_t number;
-    size_t n;                  /* parameters; the arrays below are from the pool */
+    size_t n;                  /* number of parameters; the arrays below are from the pool */
     struct sync_param *params; /* (n) */
     struct sync_piece *pieces;
-    uint32_t *table; /* (mask + 1): 1 + the index of a parameter, by a hash of its id */
+    /* (mask + 1): hash table by id; an entry is 1 + the index of a parameter, or 0. */
+    uint32_t *table;
     size_t mask;
-    uint64_t *rank_bits;              /* (n, words): one bit per rank that registered it */
-    int64_t *due_parts, *due_results; /* (ranks): pieces that each peer still has to send */
-    uint32_t unknown;                 /* peers whose set has not arrived */
-    size_t unpushed, left;            /* parameters without a push, without a result */
+    /* (n, words): for each parameter, one bit per rank that registered it. */
+    uint64_t *rank_bits;
+    /* (ranks): number of pieces that each peer still has to send. */
+    int64_t *due_parts, *due_results;
+    uint32_t unknown; /* number of peers whose set has not arrived */
+    /* Number of parameters without a push; number of parameters without a result. */
+    size_t unpushed, left;
     bool open;
 };
 
@@ -118,7 +128,7 @@ struct sync_peer {
     bool left, bye_in, bye_out;
     struct weft_message in;
     bool posted;
-    void *room; /* from the pool, for transports that copy */
+    void *room; /* receive buffer from the pool, for transports that copy */
     struct sync_stored *stored, **stored_end;
     struct sync_piece *pending, **pending_end; /* PARTs that are not in a message yet */
     struct sync_bucket *filling;               /* the message that is being packed */
@@ -140,9 +150,11 @@ struct weft_sync {
     size_t n_unfinished;     /* steps with missing results */
     struct sync_peer *peers; /* owned: (ranks); the entry of this rank is unused */
     struct sync_pool pool;
-    int64_t *scratch;         /* from the pool: (SYNC_TILE) */
-    struct weft_error broken; /* status other than WEFT_OK: ends all ranks */
-    struct weft_error misuse; /* the first misuse; sent to the others if this rank aborts */
+    int64_t *scratch; /* from the pool: (SYNC_TILE) */
+    /* Fatal error, which ends all ranks, if its status is not WEFT_OK. */
+    struct weft_error broken;
+    /* The first misuse; sent to the other ranks if this rank aborts. */
+    struct weft_error misuse;
     struct weft_sync_counts counts;
 };
 
@@ -150,10 +162,11 @@ struct weft_sync {
 
 /* Posts the first receive from a peer. */
 enum weft_status wf_sync_link_open(struct weft_sync *s, uint32_t peer, struct weft_error *err);
-/* Appends a record to the peer's next message.  *at: where the caller writes its bytes. */
+/* Appends a record to the peer's next message.  *at is the memory to which the caller writes
+ * the data of the record. */
 enum weft_status wf_sync_link_put(struct weft_sync *s, uint32_t peer, struct sync_record record,
                                   size_t bytes, void **at, struct weft_error *err);
-/* Receives and sends records; weft_comm calls it during every wait. */
+/* Receives and sends records.  weft_comm calls this function during every wait. */
 enum weft_status wf_sync_progress(void *arg, struct weft_error *err);
 bool wf_sync_link_is_closed(const struct weft_sync *s, uint32_t peer);
 
@@ -171,7 +184,7 @@ struct sync_param *wf_sync_param_find(struct weft_sync *s, const struct sync_ste
 enum weft_status wf_sync_step_match(struct weft_sync *s, struct sync_step *step, uint32_t peer,
                                     const struct sync_entry *at, size_t n,
                                     struct weft_error *err);
-/* Opens a step whose sets are all known. */
+/* Opens a step after the sets of all ranks have arrived. */
 enum weft_status wf_sync_step_open(struct weft_sync *s, struct sync_step *step,
                                    struct weft_error *err);
 

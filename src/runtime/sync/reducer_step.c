@@ -1,4 +1,5 @@
-/* The state of a step: its parameters, the ranks that registered them, and what is still missing. */
+/* The state of a step: its parameters, the ranks that registered them, and the pieces that are
+ * still missing. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -122,7 +123,8 @@ static enum weft_status fill_step(struct weft_sync *s, struct sync_step *step,
     return WEFT_OK;
 }
 
-/* Refuses sizes that do not fit into memory, before they are multiplied. */
+/* Counts the pieces of all parameters.  Returns false if the sizes do not fit into memory, so
+ * that later products cannot overflow. */
 static bool count_pieces(const size_t *sizes, size_t n, size_t *n_pieces)
 {
     *n_pieces = 0;
@@ -167,7 +169,9 @@ enum weft_status wf_sync_step_match(struct weft_sync *s, struct sync_step *step,
 {
     for (size_t i = 0; i < n; i++) {
         struct sync_param *p = wf_sync_param_find(s, step, at[i].id);
-        if (p == NULL) /* not registered here: the ranks that have it compare sizes */
+        /* Not registered on this rank; the ranks that registered the parameter compare
+         * sizes. */
+        if (p == NULL)
             continue;
         if (p->size != at[i].size)
             return WEFT_FAIL(err, WEFT_USAGE,

@@ -52,10 +52,11 @@ enum weft_status wf_sync_piece_set(struct weft_sync *s, struct sync_piece *p, co
     return WEFT_OK;
 }
 
-/* Splits a sum into two halves of 32 bits.  A partial sum may leave the range in one order of terms
- * and not in another, but the order must not decide between a result and an error.  The first sum
- * beyond 2^12 is still exact, because its terms are below 2^12 and there is room up to 2^13.  From
- * then on the piece uses two halves, which have room for any number of terms. */
+/* Splits each sum of a piece into an upper and a lower half of 32 bits.  In some orders of the
+ * terms a partial sum may leave the range, in other orders not, but the order must not decide
+ * between a result and an error.  The first partial sum beyond 2^12 is still exact, because its
+ * terms are below 2^12 and the integer has room up to 2^13.  From then on the piece uses two
+ * halves, which have room for any number of terms. */
 static bool widen(struct weft_sync *s, struct sync_piece *p, size_t n)
 {
     p->high = wf_sync_pool_alloc(&s->pool, n * sizeof *p->high);
@@ -76,7 +77,7 @@ static void add_wide(struct sync_piece *p, size_t at, const int64_t *x, size_t n
     }
 }
 
-/* Joins the halves.  Returns false if the sum is out of range. */
+/* Joins the halves of the sums.  Returns false if the sum is out of range. */
 static bool narrow(struct sync_piece *p, size_t n)
 {
     const int64_t limit = INT64_C(1) << (WF_EXACT_BITS + 12 - 32);
@@ -143,7 +144,7 @@ static enum weft_status finish(struct weft_sync *s, struct sync_piece *p,
 
 /* -- contributions ---------------------------------------------------------------------------- */
 
-/* Adds a contribution.  Returns true if it is out of range. */
+/* Adds a contribution.  Returns true if an element is out of range. */
 static bool add_first(struct weft_sync *s, struct sync_piece *p, const float *x, size_t n)
 {
     return s->ops->sink_add((struct wf_sink){.exact = p->sum, .fresh = true}, x, n);

@@ -1,9 +1,10 @@
 /* Heartbeats and aborts, on a separate communicator.
  *
- * Every rank always has one receive posted per peer, so no call here waits for a peer.  A rank sends
- * each note to all peers; it skips a peer that has not yet received the previous note.
+ * Every rank always has one receive posted per peer, so no call here waits for a peer.  A rank
+ * sends each note to all peers; it skips a peer that has not yet received the previous note.
  *
- * Leaving after an error takes two rounds, because a launcher kills all ranks when the first ends:
+ * Leaving after an error takes two rounds, because a launcher kills all ranks when the first
+ * ends:
  *
  *     abort    the first error is sent to all ranks
  *     ack      the sender has the error, and MPI no longer writes to its memory; a rank returns to
@@ -11,8 +12,8 @@
  *     gone     the sender's caller has printed its message; it is sent from exit(), and a process
  *              ends when all ranks that acknowledged have sent it
  *
- * Both rounds have a time limit, and no rank calls MPI_Finalize, which would wait for dead ranks.  A
- * normal end has only the last round, before MPI_Finalize. */
+ * Both rounds have a time limit, and no rank calls MPI_Finalize, which would wait for dead
+ * ranks.  A normal end has only the last round, before MPI_Finalize. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -29,14 +30,14 @@ enum {
     POLL_NS = 1000000,       /* interval of polls for notes */
     HEARTBEAT_NS = 20000000, /* minimum interval of heartbeats */
     BEATS_PER_TIMEOUT = 16,
-    NAP_NS = 50000,        /* sleep while leaving */
-    LINGER_NS = 5000000,   /* time until all ranks have noticed that all are gone */
+    NAP_NS = 50000,        /* sleep between two polls while leaving */
+    LINGER_NS = 5000000,   /* time for all ranks to notice that every rank has sent "gone" */
     LEAVE_NS = 1000000000, /* maximum wait of each round of leaving */
     MAX_READS = 100000,    /* maximum number of notes per poll */
 };
 
-/* The endpoint that has failed, for the exit() handler.  MPI is global to the process, and so is
- * this. */
+/* The failed endpoint, for the exit() handler.  It is a global variable because MPI is global
+ * to the process, too. */
 static struct endpoint *leaving;
 
 static struct endpoint *endpoint_of(struct weft_comm *comm)
@@ -154,8 +155,8 @@ static void send_heartbeat(struct endpoint *e, uint32_t to,
         p->sent = MPI_REQUEST_NULL;
 }
 
-/* Sends a heartbeat.  A change of waits_for is sent sooner than an unchanged state, because other
- * ranks follow the chain of waiting ranks. */
+/* Sends a heartbeat.  A change of waits_for is sent sooner than an unchanged state, because
+ * other ranks follow the chain of waiting ranks. */
 void wf_mpi_publish(struct weft_comm *comm, const struct weft_activity *activity, bool now)
 {
     struct endpoint *e = endpoint_of(comm);
@@ -174,7 +175,8 @@ void wf_mpi_publish(struct weft_comm *comm, const struct weft_activity *activity
             send_heartbeat(e, r, activity);
 }
 
-/* Reads all pending notes first, so that no rank is reported as silent wrongly. */
+/* Reads the latest heartbeat of a rank.  All pending notes are read first, so that no live rank
+ * is reported as silent. */
 void wf_mpi_inspect(struct weft_comm *comm, uint32_t rank, struct weft_activity *activity,
                     int64_t *age_ns)
 {
@@ -203,13 +205,15 @@ static void send_to_all(struct endpoint *e, enum note_kind kind)
             e->peers[r].closing[kind] = MPI_REQUEST_NULL;
 }
 
-/* Returns true if a peer seems alive: it was not silent for half of the time-out. */
+/* Returns true if a peer seems alive: its last note arrived less than half of the time-out
+ * ago. */
 bool wf_mpi_seems_alive(const struct endpoint *e, uint32_t rank, int64_t now)
 {
     return now - e->peers[rank].heard_ns < e->base.timeout_ns / 2;
 }
 
-/* Returns true if all peers that seem alive have acknowledged and have received this rank's notes. */
+/* Returns true if all peers that seem alive have acknowledged and have received this rank's
+ * notes. */
 static bool all_acked(struct endpoint *e, int64_t now)
 {
     bool all = true;
@@ -305,9 +309,9 @@ static bool has_to_call_launcher(const struct endpoint *e)
     return behind;
 }
 
-/* Calls MPI_Abort for MPICH.  Its launcher ignores the exit code of a rank, so a stopped rank
- * that is alone on its host would never end.  MPI_Abort calls exit(), whose other handlers may
- * wait for that rank; an alarm limits this. */
+/* Calls MPI_Abort under MPICH.  The launcher of MPICH ignores the exit code of a rank, so a
+ * stopped rank that is alone on its host would never end.  MPI_Abort calls exit(), whose other
+ * handlers may wait for that rank; an alarm limits that wait. */
 static void call_launcher(const struct endpoint *e, int status)
 {
 #if defined(MPICH_VERSION)
@@ -322,8 +326,9 @@ static void call_launcher(const struct endpoint *e, int status)
 #endif
 }
 
-/* Runs in exit(), after the caller has printed.  It ends the process with the caller's exit code: the
- * exit handlers of MPI libraries run later and may wait for ranks that no longer exist. */
+/* Runs in exit(), after the caller has printed its error message.  Ends the process with the
+ * caller's exit code, before the exit handlers of MPI libraries run: those may wait for ranks
+ * that no longer exist. */
 static void leave(int status, void *unused)
 {
     struct endpoint *e = leaving;
@@ -332,8 +337,8 @@ static void leave(int status, void *unused)
         return;
     fflush(NULL);
     announce_exit(e);
-    /* All ranks end at about the same time: MPICH's launcher kills late ranks and may then return
-     * the signal as its own exit code. */
+    /* All ranks end at about the same time: MPICH's launcher kills late ranks and may then
+     * return the signal as its own exit code. */
     nanosleep(&(struct timespec){0, LINGER_NS}, NULL);
     call_launcher(e, status);
     _exit(status);
@@ -373,7 +378,8 @@ static void drop(MPI_Request *request)
         MPI_Request_free(request);
 }
 
-/* Closes the control communicator.  All ranks announce this, so no heartbeat remains in flight. */
+/* Closes the control communicator.  All ranks announce that they close it, so no heartbeat
+ * remains in flight. */
 void wf_mpi_control_close(struct endpoint *e)
 {
     announce_exit(e);

@@ -7,15 +7,15 @@
 
 #include "runtime/comm/transport.h"
 
-/* A message in flight, with everything that MPI and this module need: the caller's struct may no
- * longer exist when a failed rank cancels its receives. */
+/* A message in flight.  The slot contains all data that MPI and this module need, because the
+ * caller's struct may no longer exist when a failed rank cancels its receives. */
 struct slot {
-    MPI_Request request[2]; /* header, payload */
+    MPI_Request request[2]; /* requests of the header and of the payload */
     struct weft_message_header head;
     void *data;
     size_t bytes; /* capacity of the receive */
     uint32_t peer, channel;
-    int rc;            /* result of starting the receive of the payload */
+    int rc;            /* MPI's return code for the start of the payload's receive */
     struct slot *next; /* next free slot, or next receive without a header */
     bool used, receives, cancelled;
     bool waits; /* the header has not arrived */
@@ -39,7 +39,7 @@ struct note {
     uint32_t kind;
     uint32_t waits_for;
     uint64_t step, doing;
-    uint64_t moved; /* low 32 bits */
+    uint64_t moved; /* weft_activity.moved, in the low 32 bits */
     /* The remaining fields are used by an abort only. */
     int32_t status, line;
     char msg[sizeof((struct weft_error *)0)->msg];
@@ -47,8 +47,9 @@ struct note {
 
 struct peer {
     struct note in, out;
-    MPI_Request sent;             /* of `out` */
-    MPI_Request closing[N_NOTES]; /* abort, ack, gone: each is sent once */
+    MPI_Request sent; /* request of the send of `out` */
+    /* Requests of the notes abort, ack and gone, each of which is sent once. */
+    MPI_Request closing[N_NOTES];
     struct weft_activity activity;
     int64_t heard_ns;
     bool acked, gone;
@@ -60,8 +61,9 @@ struct endpoint {
     bool started_mpi;
     struct slot_slab *blocks; /* owned */
     struct slot *free_slots;
-    struct slot_queue
-        *waiting; /* owned: (n_ranks, WEFT_N_CHANNELS), each in order of the posts */
+    /* Owned: (n_ranks, WEFT_N_CHANNELS), queues of receives in the order in which they
+     * were posted. */
+    struct slot_queue *waiting;
     size_t n_waiting;
     int64_t rest_begin_ns;
     int64_t payload_ns,
@@ -73,11 +75,13 @@ struct endpoint {
     int *heard_from;        /* owned: (n_ranks) */
     int64_t polled_ns, published_ns;
     uint32_t published_peer;
-    /* The first error; of ranks that failed at the same time, the error of the lowest rank. */
+    /* The first error.  If several ranks fail at the same time, the error of the lowest rank
+     * counts. */
     bool failed, gave_up;
     uint32_t failed_rank;
     struct weft_error error;
-    struct note closing[N_NOTES]; /* the notes themselves: they must outlive the sends */
+    /* abort, ack and gone notes, which must stay valid until their sends are complete. */
+    struct note closing[N_NOTES];
 };
 
 /* -- module.c -- */
@@ -89,14 +93,16 @@ enum weft_status wf_mpi_fail(const struct endpoint *e, const char *what, uint32_
 /* Starts the receive of the payload for all receives whose header has arrived. */
 void wf_mpi_advance(struct endpoint *e);
 
-/* Cancels all receives, so that MPI no longer writes to the caller's memory; returns true when this
- * holds.  Some receives may be partly complete: then call it again.  It does not wait for the rest of
- * a message from a silent rank. */
+/* Cancels all receives, so that MPI no longer writes to the caller's memory; returns true once
+ * all receives are cancelled or complete.  If it returns false, some receives are partly
+ * complete, and the caller must call it again.  It does not wait for the rest of a message from
+ * a silent rank. */
 bool wf_mpi_stop_receives(struct endpoint *e, int64_t now);
 
 /* -- control.c -- */
 
-/* All functions are Local.  Only abort, aborted (after an abort) and close wait, with a time limit. */
+/* All functions are Local.  Only abort, aborted (after an abort) and close wait, with a time
+ * limit. */
 enum weft_status wf_mpi_control_open(struct endpoint *e, struct weft_error *err);
 void wf_mpi_control_close(struct endpoint *e);
 /* Reads all pending notes and makes progress with messages, at most once per millisecond. */

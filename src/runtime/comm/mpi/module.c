@@ -1,10 +1,10 @@
-/* weft's transport over MPI: a module that is compiled once per MPI and loaded if that MPI launched
- * the process.
+/* weft's transport over MPI: a module that is compiled once per MPI and loaded if that MPI
+ * launched the process.
  *
  * A message consists of two MPI messages: its header and, if it has bytes, its payload.  The
  * receive of the payload starts when the header has arrived, with the size in the header.  So
- * MPI never receives more bytes than fit into the buffer; Open MPI 4.1 would write past the
- * end.
+ * MPI never receives more bytes than fit into the buffer; Open MPI 4.1 would write past the end
+ * of the buffer.
  *
  * After an error the module registers an exit() handler that ends the process with _exit() (see
  * control.c); under MPICH it may call MPI_Abort. */
@@ -28,15 +28,17 @@
 #endif
 
 enum {
-    HEAD_TAG = 0, /* + channel */
+    HEAD_TAG = 0, /* the tag of a header is HEAD_TAG + channel */
     DATA_TAG = WEFT_N_CHANNELS,
-    LAST_TAG = 2 * WEFT_N_CHANNELS - 1, /* MPI guarantees 32767 */
-    /* A wait first polls without a pause, then yields between polls, and then sleeps between polls. */
+    LAST_TAG = 2 * WEFT_N_CHANNELS - 1, /* MPI guarantees tags up to 32767 */
+    /* A wait first polls without a pause, then yields between polls, and then sleeps between
+     * polls. */
     SPIN_NS = 50000,
     YIELD_NS = 1000000,
     NAP_NS = 50000,
-    /* A wait for a long payload spins until it should have arrived at this rate, at most YIELD_NS,
-     * and does not sleep for a while after that, because the payload may arrive in pieces. */
+    /* A wait for a long payload spins until the payload should have arrived at this rate, but
+     * at most for YIELD_NS.  It does not sleep for a while after that, because the payload may
+     * arrive in pieces. */
     MOVING_BYTES = 65536,
     BYTES_PER_NS = 4,
     MOVING_NS = 20000000,
@@ -57,7 +59,7 @@ enum weft_status wf_mpi_fail(const struct endpoint *e, const char *what, uint32_
                      what, peer, text);
 }
 
-/* The error of calls after an abort. */
+/* Returns the first error, which all calls after an abort return. */
 static enum weft_status first_error(const struct endpoint *e, struct weft_error *err)
 {
     if (err != NULL)
@@ -167,7 +169,7 @@ static int start_typed(struct endpoint *e, struct slot *s, int count, MPI_Dataty
                        : MPI_Isend(s->data, count, type, peer, tag, e->data, &s->request[1]);
 }
 
-/* Sends or receives s->head.bytes. */
+/* Starts the send or receive of the payload of s->head.bytes bytes. */
 static int start_payload(struct endpoint *e, struct slot *s)
 {
     struct wf_mpi_segments p;
@@ -182,7 +184,7 @@ static int start_payload(struct endpoint *e, struct slot *s)
     if (rc == MPI_SUCCESS)
         rc = start_typed(e, s, 1, type);
     if (type != MPI_DATATYPE_NULL)
-        MPI_Type_free(&type); /* MPI keeps it until the message is complete */
+        MPI_Type_free(&type); /* MPI keeps the type until the message is complete */
     return rc;
 }
 
@@ -195,7 +197,8 @@ static int start_head(struct endpoint *e, struct slot *s)
                                    &s->request[0]);
 }
 
-/* Notes that a payload is in flight: a wait then keeps its core for the expected time. */
+/* Records that a payload is in flight, so that a wait spins for the expected time of the
+ * transfer. */
 static void expect_bytes(struct endpoint *e, uint64_t bytes)
 {
     if (bytes < MOVING_BYTES)
@@ -250,8 +253,9 @@ static enum weft_status mpi_post(struct weft_comm *comm, struct weft_message *m,
     return WEFT_OK;
 }
 
-/* Starts the payload of the first receive of each queue, because payloads must be received in sending
- * order.  A payload that is too large is not received; the check of its header reports it. */
+/* Starts the payload of the first receive of each queue, because payloads must be received in
+ * sending order.  A payload that is too large is not received; the check of its header reports
+ * the error. */
 static void advance_queue(struct endpoint *e, struct slot_queue *q)
 {
     while (q->first != NULL) {
@@ -385,7 +389,8 @@ static void drop_messages(struct endpoint *e)
                     MPI_Request_free(&b->at[i].request[k]);
 }
 
-/* After an error everything remains allocated until exit(): see control.c. */
+/* Closes the endpoint.  After an error all memory remains allocated until exit(); see
+ * control.c. */
 static void mpi_close(struct weft_comm *comm)
 {
     struct endpoint *e = endpoint_of(comm);
@@ -402,7 +407,7 @@ static void mpi_close(struct weft_comm *comm)
     free_endpoint(e);
 }
 
-/* Exchanges the bytes of the lower rank with the higher one and back. */
+/* Sends the bytes of the lower rank to the higher rank and back. */
 static void mpi_plain_round(struct weft_comm *comm, uint32_t peer, void *data, size_t bytes)
 {
     struct endpoint *e = (struct endpoint *)comm;
@@ -462,7 +467,8 @@ static enum weft_status check_tags(MPI_Comm comm, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* Creates separate communicators, which return errors and carry only weft's messages. */
+/* Creates separate communicators that carry only weft's messages and return errors instead of
+ * aborting. */
 static enum weft_status make_comms(struct endpoint *e, struct weft_error *err)
 {
     MPI_Comm *comms[] = {&e->data, &e->control};
@@ -488,8 +494,8 @@ static enum weft_status share_run_id(struct endpoint *e, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* Opens the endpoint.  If this fails, MPI is not finalized, because that would wait for the other
- * ranks; the process should exit. */
+/* Opens the endpoint.  If this fails, MPI is not finalized, because MPI_Finalize would wait for
+ * the other ranks; the process should exit. */
 static enum weft_status mpi_open(struct weft_comm **out, struct weft_error *err)
 {
     struct endpoint *e = calloc(1, sizeof *e);

@@ -5,13 +5,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* `n_segments` segments followed by `rest` bytes. */
+/* A message of `n_segments` segments followed by `rest` bytes. */
 struct wf_mpi_segments {
     int n_segments, rest;
 };
 
-/* Splits a message: single bytes up to `limit`, segments above.  Returns false if the number of segments
- * exceeds `limit` as well.  `limit` is at most INT_MAX, and a segment at most `limit`. */
+/* Splits a message.  A message of at most `limit` bytes has no segments; a larger message is
+ * split into segments.  Returns false if the number of segments exceeds `limit` as well.
+ * `limit` must be at most INT_MAX, and `segment` at most `limit`. */
 static inline bool wf_mpi_split(size_t bytes, size_t limit, size_t segment,
                                 struct wf_mpi_segments *out)
 {
