@@ -152,9 +152,9 @@ enum weft_status wf_bench_generate(const struct wf_bench_params *p,
 /* The best rates of writing and reading a checkpoint and a plain file of the same size. */
 struct wf_bench_disk {
     double bytes;                        /* size of a checkpoint in bytes */
-    double save, save_plain, save_share; /* checkpoint and plain file, bytes/s; their ratio */
+    double save, save_plain, save_share; /* writing: checkpoint, plain file (bytes/s); ratio */
     double check;                        /* verifying a written checkpoint, bytes/s */
-    double load, load_plain, load_share; /* as above; all hashes are compared */
+    double load, load_plain, load_share; /* reading, likewise; all hashes are compared */
     double cached; /* fraction of the plain file that was in the page cache before reading */
 };
 
@@ -163,7 +163,7 @@ struct wf_bench_checkpoint {
     double without_s, with_s; /* median seconds per step without and with a checkpoint */
     double stall; /* extra time per step, as a share of a step without a checkpoint */
     double cpu;   /* extra processor time per step, as a share of a step without a checkpoint */
-    double checkpoint_s; /* duration of one checkpoint that is written during steps */
+    double checkpoint_s; /* seconds to write one checkpoint while steps run */
     struct wf_bench_disk disk;
 };
 

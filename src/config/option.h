@@ -6,7 +6,7 @@
  *         {"ranks", 'p', WF_OPTION_COUNT, "P", "workers of the pipeline", NULL,
  *          offsetof(struct settings, ranks)}, ...
  *     };
- *  */
+ */
 #ifndef CONFIG_OPTION_H
 #define CONFIG_OPTION_H
 

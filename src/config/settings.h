@@ -87,7 +87,7 @@ enum weft_status wf_settings_set(struct wf_setting_list list, const char *name,
  *
  *     n = wf_settings_other_args(argc, argv, rest);      `rest` is for wf_options_parse()
  *     wf_settings_parse_flags(list, argc, argv, ...);    reads the flags of settings
- *  */
+ */
 
 /* Stores all arguments except flags of settings and their values in `others`, an array of argc
  * elements, and returns the number of stored arguments. */

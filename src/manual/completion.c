@@ -8,7 +8,7 @@ static void put_choices(FILE *out, const char *choices)
         fputc(*choices == '|' ? ' ' : *choices, out);
 }
 
-/* "-s|--schedule) words='" */
+/* Prints the start of a case such as "-s|--schedule) words='". */
 static void put_pattern(FILE *out, const struct wf_option *o)
 {
     fputs("        ", out);

@@ -1,4 +1,4 @@
-/* Prints --help: the list of commands, and the options and settings of one. */
+/* Prints --help: the list of commands, or the options and settings of one command. */
 #include "manual/manual_priv.h"
 
 static void print_option(FILE *out, const struct wf_option *o)
@@ -58,7 +58,7 @@ void wf_print_help(FILE *out, const struct wf_command *c)
     fprintf(out, "usage: weft %s [OPTIONS]%s%s\n\n%s", c->name, c->operands ? " " : "",
             c->operands ? c->operands : "", c->text);
     if (c->options.n == 0 || c->options.at[0].type != WF_OPTION_HEADING)
-        fputc('\n', out); /* a heading starts with an empty line */
+        fputc('\n', out); /* an empty line precedes a heading */
     for (size_t i = 0; i < c->options.n; i++)
         print_option(out, &c->options.at[i]);
     print_settings(out, wf_command_settings(c));

@@ -15,7 +15,8 @@ static const char schedule_files[] =
     "NAME, # weft ranks P stages S micros M, and # weft placement with the rank of each stage,\n"
     "one line per pipeline. Other lines that start with # are comments.";
 
-/* Prints text as roff: escapes backslashes, dashes, and a dot or quote at the start of a line. */
+/* Prints text as roff.  Escapes backslashes, dashes, and a dot or quote at the start of a
+ * line. */
 static void put_roff(FILE *out, const char *text)
 {
     bool line_start = true;
@@ -29,7 +30,7 @@ static void put_roff(FILE *out, const char *text)
     }
 }
 
-/* Prints paragraphs, which are separated by empty lines. */
+/* Prints paragraphs.  Empty lines separate the paragraphs of `text`. */
 static void put_paragraphs(FILE *out, const char *text)
 {
     const char *at = text;
@@ -172,7 +173,7 @@ static void man_exit_codes(FILE *out)
           out);
 }
 
-/* Prints references to all other pages; `self` NULL: the page of weft itself. */
+/* Prints references to all other pages.  `self` is NULL for the page of weft itself. */
 static void man_see_also(FILE *out, struct wf_command_list commands,
                          const struct wf_command *self)
 {

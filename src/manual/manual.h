@@ -10,11 +10,12 @@
 struct wf_command {
     const char *name;
     const char *summary;  /* one line, for the list of commands */
-    const char *operands; /* "FILE", "[COMMAND]" if optional, NULL: none */
+    const char *operands; /* "FILE"; "[COMMAND]" if optional; NULL: no operand */
     const char *text;     /* paragraphs for --help and the man page */
-    const char *examples; /* lines "  weft plan ..." */
+    const char *examples; /* lines such as "  weft plan ..." */
     struct wf_option_list options;
-    /* Settings of a run, given as flags "--section.key=value"; NULL: none. */
+    /* Returns the settings that can be given as flags "--section.key=value"; NULL if the
+     * command has no settings. */
     struct wf_setting_list (*settings)(void);
     /* Parses the arguments, runs the command and prints.  The status becomes the exit code. */
     enum weft_status (*run)(int argc, char **argv, struct weft_error *err);
@@ -29,7 +30,7 @@ struct wf_command_list {
 void wf_print_overview(FILE *out, struct wf_command_list commands);
 /* Prints the help of one command. */
 void wf_print_help(FILE *out, const struct wf_command *command);
-/* Prints the manual page of one command, or of weft (NULL). */
+/* Prints the manual page of one command, or of weft itself if `command` is NULL. */
 void wf_print_man(FILE *out, struct wf_command_list commands, const struct wf_command *command);
 /* Prints the bash completion. */
 void wf_print_completion(FILE *out, struct wf_command_list commands);

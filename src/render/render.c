@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "planning/draw/picture.h"
 
-/* Write errors stay in the stream, so that all formats report them in the same way. */
+/* Writes bytes to a stream.  Errors remain in the stream, so that all formats report them in
+ * the same way. */
 static cairo_status_t write_bytes(void *out, const unsigned char *bytes, unsigned int len)
 {
     fwrite(bytes, 1, len, out);
@@ -84,7 +85,7 @@ static enum weft_status check_cairo(cairo_status_t status, struct weft_error *er
 static enum weft_status paint_png(FILE *out, const struct wf_picture *p, double scale,
                                   struct weft_error *err)
 {
-    enum { MAX_SIDE = 32767 }; /* cairo's own limit */
+    enum { MAX_SIDE = 32767 }; /* maximum side length in pixels, a limit of cairo */
     double w = p->width * scale, h = p->height * scale;
     if (w > MAX_SIDE || h > MAX_SIDE)
         return WEFT_FAIL(err, WEFT_USAGE,
@@ -104,14 +105,14 @@ static enum weft_status paint_png(FILE *out, const struct wf_picture *p, double 
 
 static enum weft_status paint_pdf(FILE *out, const struct wf_picture *p, struct weft_error *err)
 {
-    const double points = 0.75; /* per pixel: an inch has 72 points and 96 pixels */
+    const double points = 0.75; /* points per pixel: an inch has 72 points and 96 pixels */
     cairo_surface_t *surface = cairo_pdf_surface_create_for_stream(
         write_bytes, out, p->width * points, p->height * points);
     cairo_status_t status = cairo_surface_status(surface);
     if (status == CAIRO_STATUS_SUCCESS) {
         cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE,
                                        p->texts.at + p->title);
-        /* A fixed date, so that the same picture always gives the same bytes. */
+        /* The date is fixed, so that the same picture always gives the same bytes. */
         cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE,
                                        "2000-01-01T00:00:00Z");
         status = paint(surface, p, points);
@@ -132,8 +133,8 @@ enum weft_status weft_render(FILE *out, enum weft_draw_format format,
 
     struct wf_picture p;
     WEFT_TRY(wf_picture_init(&p, traces, n, options, err));
-    /* A requested width is in pixels.  The default is two pixels per unit, for high-resolution
-     * screens. */
+    /* A requested width is in pixels.  The default is two pixels per drawing unit, for
+     * high-resolution screens. */
     enum weft_status st = format == WEFT_DRAW_FORMAT_PDF
                               ? paint_pdf(out, &p, err)
                               : paint_png(out, &p, options->width != 0 ? 1 : 2, err);

@@ -11,9 +11,9 @@ enum {
     EVERY_NS = 100000000,
     MIN_MARKS = 10,
     MAX_MARKS = 40,
-    FRAME = 8,       /* " [" and "] 100%" */
-    LEFT_FREE = 3,   /* Ctrl-C is shown as two characters, which must not start a new line */
-    MAX_CHARS = 400, /* per line */
+    FRAME = 8,       /* characters of " [" and "] 100%" */
+    LEFT_FREE = 3,   /* free columns: the terminal prints Ctrl-C as "^C", which must not wrap */
+    MAX_CHARS = 400, /* maximum number of characters per line */
 };
 
 struct wf_bar wf_bar_make(FILE *out)
@@ -26,7 +26,7 @@ bool wf_bar_is_due(const struct wf_bar *bar)
     return bar->on && (!bar->shown || wf_clock_ns() - bar->drawn_ns >= EVERY_NS);
 }
 
-/* Returns the number of characters that fit into a line. */
+/* Returns the number of characters that fit into a line of the terminal. */
 static size_t line_size(FILE *out)
 {
     size_t width = wf_style_for(out, NULL, 0).width;
@@ -34,7 +34,7 @@ static size_t line_size(FILE *out)
     return width < MAX_CHARS ? width : MAX_CHARS;
 }
 
-/* Appends as much of `text` as fits. */
+/* Appends as much of `text` as fits into the line. */
 static void add(char line[MAX_CHARS + 1], size_t size, const char *text)
 {
     size_t len = strlen(line), more = strlen(text);
@@ -46,7 +46,7 @@ static void add(char line[MAX_CHARS + 1], size_t size, const char *text)
 static void add_marks(char line[MAX_CHARS + 1], size_t size, double part, size_t n)
 {
     char marks[MAX_MARKS + FRAME + 1], *at = marks;
-    part = part > 0 ? part < 1 ? part : 1 : 0; /* NAN: 0 */
+    part = part > 0 ? part < 1 ? part : 1 : 0; /* NAN becomes 0 */
     size_t full = (size_t)(part * (double)n);
     if (n > 0) {
         memcpy(at, " [", 2);

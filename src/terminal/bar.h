@@ -25,17 +25,18 @@ struct wf_bar {
 /* Returns a bar on a stream. */
 struct wf_bar wf_bar_make(FILE *out);
 
-/* Returns true if the bar is on and hidden, or was not drawn within the last tenth of a second. */
+/* Returns true if the bar is on and is either hidden or was last drawn more than a tenth of a
+ * second ago. */
 bool wf_bar_is_due(const struct wf_bar *bar);
 
 /* Draws "head [####......]  40% | field | field" with as many fields as fit into the terminal. */
 void wf_bar_draw(struct wf_bar *bar, double part, const char *head, const char *const *fields,
                  size_t n);
 
-/* Removes the line. */
+/* Removes the line of the bar. */
 void wf_bar_clear(struct wf_bar *bar);
 
-/* The text that removes the line, for signal handlers. */
+/* The text that removes the line of the bar, for signal handlers. */
 #define WF_BAR_CLEAR "\r\033[K"
 
 #endif

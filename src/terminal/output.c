@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/input.h"
 
-/* Opens a temporary file beside the target, with the permissions of the old file.  A symbolic link is
- * followed. */
+/* Opens a temporary file beside the target, with the permissions of the old file.  If the
+ * target is a symbolic link, the link is followed. */
 static enum weft_status open_beside(struct wf_output *s, const struct stat *old,
                                     struct weft_error *err)
 {
@@ -62,7 +62,7 @@ enum weft_status wf_output_open(struct wf_output *s, const char *path, struct we
     struct stat info;
     bool exists = stat(path, &info) == 0;
     enum weft_status st = WEFT_OK;
-    if (exists && !S_ISREG(info.st_mode)) { /* a pipe or device is not replaced */
+    if (exists && !S_ISREG(info.st_mode)) { /* do not replace a pipe or a device */
         s->out = fopen(path, "wb");
         if (s->out == NULL)
             st = WEFT_FAIL(err, WEFT_IO, "%s: %s", path, strerror(errno));

@@ -1,8 +1,9 @@
-/* The balanced partition: minimum bottleneck first, then minimum sum of squares.
+/* The balanced partition minimizes the bottleneck first and the sum of squared stage times
+ * second.
  *
- * The bottleneck is found by bisection.  Each failure moves the lower bound to the next possible
- * time of a stage, so that the bisection ends at the exact value.  A dynamic program then minimizes
- * the sum of squares among the partitions that do not exceed the bottleneck.
+ * The bottleneck is found by bisection.  Each failure moves the lower bound to the next
+ * possible time of a stage, so that the bisection ends at the exact value.  A dynamic program
+ * then minimizes the sum of squares among the partitions that do not exceed the bottleneck.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,12 +17,12 @@ struct balancer {
     struct wf_problem problem;
     struct wf_reach reach;
     struct wf_balance_search *search; /* owned; NULL unless limits couple stages */
-    uint32_t *ends, *trial;           /* owned: (stages) the partition, and a candidate */
-    bool joint;                       /* check the stages of a rank together */
+    uint32_t *ends, *trial;           /* owned: (stages) the partition; a candidate */
+    bool joint;                       /* true: check the stages of a rank together */
     bool proven;
 };
 
-/* Finds a partition whose stages take at most `limit`. */
+/* Finds a partition in which every stage takes at most `limit`. */
 static bool find(struct balancer *b, double limit, uint32_t *ends)
 {
     if (!wf_reach_within(&b->reach, limit))
@@ -31,8 +32,8 @@ static bool find(struct balancer *b, double limit, uint32_t *ends)
            wf_balance_search_run(b->search, limit, true, ends, &b->proven);
 }
 
-/* Replaces b->ends, which fits, by a partition with the minimum bottleneck.  `low` is a lower bound
- * of the bottleneck. */
+/* Replaces b->ends, a partition within the limits, by a partition with the minimum bottleneck.
+ * `low` is a lower bound of the bottleneck. */
 static double lower_bottleneck(struct balancer *b, double low)
 {
     double high = wf_problem_bottleneck(&b->problem, b->ends);
@@ -50,7 +51,8 @@ static double lower_bottleneck(struct balancer *b, double low)
     return high * (1 + WF_BALANCE_TOL);
 }
 
-/* Finds the best partition if each stage is checked alone; returns false if there is none. */
+/* Finds the best partition if each stage is checked alone.  Returns false if there is no
+ * partition. */
 static bool balance_relaxed(struct balancer *b, double *bottleneck)
 {
     b->joint = false;
@@ -60,7 +62,7 @@ static bool balance_relaxed(struct balancer *b, double *bottleneck)
     wf_reach_within(&b->reach, *bottleneck);
     wf_reach_minimize(&b->reach, NULL, NULL, b->ends);
     if (wf_problem_n_empty(&b->problem, b->ends) > 0) {
-        /* Minimizes again with a cost of empty stages that only breaks ties. */
+        /* Minimizes again with a small cost of empty stages, which only breaks ties. */
         b->reach.empty_cost =
             WF_BALANCE_EMPTY_TOL * fmax(wf_problem_squares(&b->problem, b->ends), 1);
         wf_reach_minimize(&b->reach, NULL, NULL, b->ends);
@@ -69,7 +71,8 @@ static bool balance_relaxed(struct balancer *b, double *bottleneck)
     return true;
 }
 
-/* With too few layers for all stages, the last stage has none, then the first. */
+/* Splits the layers evenly.  If there are fewer layers than stages, the last stage has no
+ * layers, and then also the first stage. */
 static void split_evenly(struct balancer *b)
 {
     uint32_t n_stages = b->problem.n_stages, n_layers = b->problem.n_layers;
@@ -88,12 +91,13 @@ static bool balance_joint(struct balancer *b, double low)
             return false;
     }
     double bottleneck = lower_bottleneck(b, low);
-    /* If the search gives up, b->ends is unchanged and still fits. */
+    /* If the search stops early, b->ends is unchanged and still within the limits. */
     wf_balance_search_run(b->search, bottleneck, false, b->ends, &b->proven);
     return true;
 }
 
-/* Returns the minimum number of bytes that must be added to every limit for a partition to fit. */
+/* Returns the minimum number of bytes that must be added to every limit so that a partition
+ * exists. */
 static int64_t missing_bytes(struct balancer *b)
 {
     struct wf_problem *pr = &b->problem;
@@ -173,7 +177,7 @@ static void release(struct balancer *b)
     free(b->trial);
 }
 
-/* Recomputes the bytes from the items and compares them with the limits. */
+/* Recomputes the bytes of each rank from the items and compares them with the limits. */
 static enum weft_status check_limits(const struct weft_partition *p,
                                      const struct weft_items *items,
                                      const struct weft_rank_limits *rank_limits,

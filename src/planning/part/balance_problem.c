@@ -8,7 +8,7 @@
 #include "planning/part/balance_priv.h"
 #include "planning/part/partition_priv.h"
 
-/* Sums of bytes stay below this, so that differences and sums of them never overflow. */
+/* Maximum for sums of bytes.  Sums and differences of two such sums never overflow. */
 static const int64_t max_bytes = INT64_C(1) << 60;
 
 static double item_time(const struct weft_item *item)
@@ -26,7 +26,7 @@ static enum weft_status sum_times(struct wf_problem *pr, const struct weft_items
         return WEFT_FAIL(err, WEFT_USAGE, "the times of all items overflow; use a larger unit");
 
     double unit = total > 0 ? total / pr->n_stages : 1;
-    double sum = 0; /* divided after summing, so that sums of whole numbers are exact */
+    double sum = 0; /* divided only after summing, so that sums of whole numbers are exact */
     for (uint32_t k = 0; k < pr->n_layers; k++) {
         pr->time[k] = sum / unit;
         sum += item_time(&items->at[k + 1]);
@@ -96,7 +96,7 @@ static void set_budgets(struct wf_problem *pr, const struct weft_items *items,
     for (uint32_t s = 0; s < pr->n_stages; s++)
         for (size_t k = pr->owners.start[s]; k < pr->owners.start[s + 1]; k++) {
             const struct wf_owner *h = &pr->owners.at[k];
-            pr->shared_budget |= pr->bytes[h->rank]++ > 0; /* used here as a count of stages */
+            pr->shared_budget |= pr->bytes[h->rank]++ > 0; /* counts stages here */
             pr->min_bytes[h->rank] += wf_problem_min_bytes(pr, s, h);
         }
 }

@@ -1,7 +1,9 @@
-/* The possible ends of each stage, and the partition with the minimum sum of squares among them.
+/* The possible ends of each stage, and the partition with the minimum sum of squares among
+ * them.
  *
- * A stage that may have some layers may have fewer of them, so each start has a maximum end, which
- * never decreases when the start increases: a two-pointer scan finds all maximum ends.
+ * If a stage may have a number of layers, it may also have fewer layers.  Each start therefore
+ * has a maximum end, which never decreases when the start increases.  A two-pointer scan finds
+ * all maximum ends.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +19,7 @@ static int stage_kind(const struct wf_problem *pr, uint32_t s)
     return s == 0 ? FIRST : s == pr->n_stages - 1 ? LAST : MIDDLE;
 }
 
-/* Returns the time of a stage of this kind without layers. */
+/* Returns the time that a stage of this kind (first, middle, last) takes without layers. */
 static double fixed_time(const struct wf_problem *pr, int kind)
 {
     double first = kind == FIRST ? pr->time_first : 0;
@@ -71,8 +73,8 @@ static uint32_t last_position(const struct wf_problem *pr, uint32_t s)
     return wf_problem_base(pr, s) + pr->width - 1;
 }
 
-/* Lowers the maximum ends of a stage to the budget of this rank, with its other stages at their
- * minimum. */
+/* Lowers the maximum ends of a stage to the budget of one of its ranks, while the other stages
+ * of that rank have their minimum size. */
 static void bound_by_rank(struct wf_reach *r, uint32_t s, const struct wf_owner *h)
 {
     const struct wf_problem *pr = r->pr;
@@ -118,8 +120,8 @@ static void bound_by_time(struct wf_reach *r, int kind, double limit)
     }
 }
 
-/* Sets the maximum ends of stage s and which of its starts can be completed.  `after` is the row of
- * the next stage. */
+/* Sets the maximum ends of stage s, and marks the starts from which a partition can be
+ * completed.  `after` is the row of the next stage. */
 static void fill_row(struct wf_reach *r, uint32_t s, const uint32_t *after)
 {
     const struct wf_problem *pr = r->pr;
@@ -198,9 +200,10 @@ double wf_reach_next_limit(const struct wf_reach *r, double limit)
     return next;
 }
 
-/* Returns the minimum of scratch[end] + squared time over begin <= end < stop, and stores the largest
- * end with that minimum, apart from rounding.  The time of a stage increases with its end: once its
- * square plus the minimum that can follow is too large, no later end is better. */
+/* Returns the minimum of scratch[end] + squared time over begin <= end < stop.  Stores the
+ * largest end that has this minimum, up to rounding.  The time of a stage increases with its
+ * end.  Once the squared time plus the minimum cost of later stages is too large, no later end
+ * is better. */
 static double min_cost(const struct wf_reach *r, const double *time, double fixed,
                        uint32_t begin, uint32_t stop, uint32_t *choice)
 {
@@ -224,7 +227,8 @@ static double min_cost(const struct wf_reach *r, const double *time, double fixe
     return lowest;
 }
 
-/* One stage of the dynamic program.  a and k are the prices per byte of state and activations. */
+/* Computes one stage of the dynamic program.  `a` and `k` are the prices per byte of state and
+ * of activations. */
 static void minimize_row(struct wf_reach *r, uint32_t s, double a, double k)
 {
     const struct wf_problem *pr = r->pr;
@@ -250,7 +254,7 @@ static void minimize_row(struct wf_reach *r, uint32_t s, double a, double k)
         if (r->last[at + x] != first || first > r->furthest[s] || begin >= stop)
             continue;
         double saved = r->scratch[x];
-        r->scratch[x] += empty_cost; /* an end at x means an empty stage */
+        r->scratch[x] += empty_cost; /* a stage that ends at x is empty */
         double lowest =
             min_cost(r, &pr->time[base_after], fixed - pr->time[first], begin, stop, &choice);
         r->scratch[x] = saved;

@@ -1,10 +1,12 @@
-/* The search for the case that a rank has several stages, which its budget couples.
+/* The search for partitions in which a rank has several stages, which the budget of the rank
+ * couples.
  *
- * Prices of the ranks' bytes remove the coupling (Lagrangian relaxation): for given prices the
- * dynamic program finds the best partition, and its cost minus the price of all budgets is a lower
- * bound for every partition that fits.  Subgradient steps first raise the bound; they usually find a
- * partition that fits.  A depth-first search over the stages, with the same table as its bound, then
- * decides the remaining cases or stops after a number of steps.
+ * Prices for the bytes of each rank remove the coupling (Lagrangian relaxation).  For given
+ * prices, the dynamic program finds the best partition.  The cost of that partition minus the
+ * price of all budgets is a lower bound for every partition within the budgets.  First,
+ * subgradient steps raise the bound; they usually find a partition within the budgets.  Then a
+ * depth-first search over the stages, which uses the table of the dynamic program as its bound,
+ * decides the remaining cases or stops after a limited number of steps.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,19 +17,19 @@
 
 enum { MAX_STEPS = 500000, MIN_ASCENTS = 8, MAX_ASCENTS = 80 };
 
-/* The budget of the subgradient steps, in inner steps of the dynamic program. */
+/* The maximum work of the subgradient steps, counted in inner steps of the dynamic program. */
 static const double ascent_work = 3e7;
 
 struct wf_balance_search {
     struct wf_reach *r;          /* borrowed */
     const struct wf_problem *pr; /* borrowed */
-    double *price, *best_price;  /* owned: (ranks) per byte */
-    double *a, *k;               /* owned: (stages) prices of state and activations */
+    double *price, *best_price;  /* owned: (ranks) price per byte */
+    double *a, *k;               /* owned: (stages) prices per byte of state, of activations */
     int64_t *small_state;        /* owned: (layers + 1) sums of the n smallest states */
-    int64_t *small_act;          /* owned: (layers + 1) and of the n smallest activations */
+    int64_t *small_act;          /* owned: (layers + 1) sums of the n smallest activations */
     int64_t *rest, *need;        /* owned: (ranks) remaining budget; minimum of later stages */
     uint32_t *ends, *best_ends;  /* owned: (stages) */
-    double best;                 /* squares of best_ends, or an upper bound */
+    double best;                 /* sum of squares of best_ends, or an upper bound */
     bool found, any, gave_up;
     size_t n_steps;
 };
@@ -38,7 +40,8 @@ static int compare_bytes(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Sets sums[n] to the sum of the n smallest differences of consecutive elements of `prefix`. */
+/* Sets sums[n] to the sum of the n smallest differences between consecutive elements of
+ * `prefix`. */
 static void sum_smallest(int64_t *sums, const int64_t *prefix, size_t n)
 {
     sums[0] = 0;
@@ -108,7 +111,7 @@ static void keep_if_better(struct wf_balance_search *s, double squares)
         s->best_ends[stage] = s->ends[stage];
 }
 
-/* Solves for these prices.  Sets s->ends and returns the lower bound. */
+/* Runs the dynamic program with these prices.  Sets s->ends and returns the lower bound. */
 static double solve_priced(struct wf_balance_search *s, const double *price)
 {
     const struct wf_owners *owners = &s->pr->owners;
@@ -126,8 +129,9 @@ static double solve_priced(struct wf_balance_search *s, const double *price)
     return bound;
 }
 
-/* Raises the prices of ranks over their budget and lowers the others, by Polyak's step towards the
- * best known cost.  pr->bytes has the bytes of the last partition. */
+/* Raises the prices of ranks that exceed their budget and lowers all other prices.  The step
+ * size is Polyak's, towards the best known cost.  pr->bytes contains the bytes of the last
+ * partition. */
 static void move_prices(struct wf_balance_search *s, double bound, double step_scale)
 {
     const struct wf_problem *pr = s->pr;
@@ -159,7 +163,8 @@ static int ascent_steps(const struct wf_balance_search *s)
     return (int)fmin(MAX_ASCENTS, fmax(MIN_ASCENTS, ascent_work / work));
 }
 
-/* Runs the subgradient steps.  Returns true if the best partition is known, or that there is none. */
+/* Runs the subgradient steps.  Returns true if the best partition is known, or if it is known
+ * that no partition exists. */
 static bool ascend(struct wf_balance_search *s)
 {
     double best_bound = -INFINITY, step_scale = 1.5;
@@ -191,8 +196,8 @@ static bool ascend(struct wf_balance_search *s)
 static void walk(struct wf_balance_search *s, uint32_t stage, uint32_t first, double squares,
                  double slack);
 
-/* Tries one end of a stage.  Returns false if it exceeds the remaining budget of a rank, as any later
- * end would.  slack is the price of all remaining budgets. */
+/* Tries one end of a stage.  Returns false if this end, and therefore any later end, exceeds
+ * the remaining budget of a rank.  `slack` is the price of all remaining budgets. */
 static bool try_end(struct wf_balance_search *s, uint32_t stage, uint32_t first, uint32_t end,
                     double squares, double slack)
 {
@@ -224,7 +229,7 @@ static bool try_end(struct wf_balance_search *s, uint32_t stage, uint32_t first,
     return fits;
 }
 
-/* Tries all ends of a stage, starting from the best one by prices. */
+/* Tries all ends of a stage, starting from the end that is best for the current prices. */
 static void walk(struct wf_balance_search *s, uint32_t stage, uint32_t first, double squares,
                  double slack)
 {
@@ -266,7 +271,7 @@ static void branch_and_bound(struct wf_balance_search *s)
     walk(s, 0, 0, 0, slack);
 }
 
-/* Returns the number of the smallest layers that fit on a rank at its minimum in_flight. */
+/* Returns how many of the smallest layers fit on a rank with its minimum in_flight. */
 static uint32_t layer_capacity(const struct wf_balance_search *s, uint32_t rank)
 {
     const struct wf_problem *pr = s->pr;
@@ -279,7 +284,7 @@ static uint32_t layer_capacity(const struct wf_balance_search *s, uint32_t rank)
                     continue;
                 if (pass == 0)
                     min_in_flight = in_flight < min_in_flight ? in_flight : min_in_flight;
-                else if (wf_problem_min_layers(pr, stage)) /* at the in_flight of the stage */
+                else if (wf_problem_min_layers(pr, stage)) /* in_flight of this stage */
                     extra += (in_flight - min_in_flight) * pr->min_act;
             }
 
@@ -294,8 +299,8 @@ static uint32_t layer_capacity(const struct wf_balance_search *s, uint32_t rank)
     return low;
 }
 
-/* Returns false if the number of layers exceeds the capacity of the ranks.  Prices correspond to
- * fractions of layers, so this decides most remaining cases with equal layers. */
+/* Returns false if the number of layers exceeds the capacity of the ranks.  The bound by prices
+ * allows fractions of layers, so this check decides most remaining cases with equal layers. */
 static bool has_capacity(const struct wf_balance_search *s)
 {
     const struct wf_owners *owners = &s->pr->owners;
@@ -308,8 +313,8 @@ static bool has_capacity(const struct wf_balance_search *s)
     return capacity >= n_owners * (uint64_t)s->pr->n_layers;
 }
 
-/* Searches again with a cost of empty stages just above the tolerance, if the best partition has
- * empty stages. */
+/* If the best partition has empty stages, searches again with a cost of empty stages that is
+ * just above the tolerance. */
 static void penalize_empty(struct wf_balance_search *s)
 {
     uint32_t n_empty = wf_problem_n_empty(s->pr, s->best_ends);
@@ -332,7 +337,8 @@ bool wf_balance_search_run(struct wf_balance_search *s, double limit, bool any, 
     s->any = any;
     s->n_steps = 0;
 
-    /* No stage takes more than the limit or the total, and all stages together take S. */
+    /* No stage takes more than the limit or the total time, and all stages together take
+     * n_stages units. */
     double n_stages = s->pr->n_stages;
     s->best = n_stages * fmin(limit, n_stages) * (1 + 1e-6) + 1e-6;
     if (!ascend(s))

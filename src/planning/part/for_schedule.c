@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "weft/timing.h"
 
-/* Returns (pipes, stages) zeros, which the caller frees; NULL without memory. */
+/* Returns an array (pipes, stages) of zeros, which the caller frees, or NULL if memory runs
+ * out. */
 static uint32_t *new_in_flight(const struct weft_schedule *s)
 {
     const struct weft_placement *p = weft_schedule_placement(s);
@@ -35,7 +36,7 @@ enum weft_status wf_planned_bytes_init(struct wf_planned_bytes *out,
     if (in_flight == NULL || b.state == NULL || b.total == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the bytes of %u ranks", place->n_ranks);
 
-    if (st == WEFT_OK) /* without micros in flight only the state remains */
+    if (st == WEFT_OK) /* with no micros in flight, only the state counts */
         st = weft_partition_rank_bytes(p, items, &ranks, b.state, err);
     if (st == WEFT_OK)
         st = weft_schedule_in_flight(s, in_flight, err);

@@ -1,5 +1,6 @@
-/* Partitions for a given schedule: the memory that its ranks need, and the balanced partition that
- * keeps them within their limits.  The schedule determines the number of micro-batches in flight. */
+/* Partitions for a given schedule: the memory that the ranks of the schedule need, and the
+ * balanced partition that keeps the ranks within their limits.  The schedule determines the
+ * number of micro-batches in flight. */
 #ifndef PLANNING_PART_FOR_SCHEDULE_H
 #define PLANNING_PART_FOR_SCHEDULE_H
 
@@ -9,23 +10,25 @@
 struct wf_planned_bytes {
     uint32_t n_ranks;
     size_t *state; /* weights, gradients and optimizer state */
-    size_t *total; /* the state, and the activations of the micros in flight */
+    size_t *total; /* the state plus the activations of the micros in flight */
 };
 
-/* Computes the bytes of every rank that runs `s`.  The caller releases *out. */
+/* Computes the bytes of every rank that executes the schedule `s`.  The caller releases
+ * *out. */
 enum weft_status wf_planned_bytes_init(struct wf_planned_bytes *out,
                                        const struct weft_schedule *s,
                                        const struct weft_partition *p,
                                        const struct weft_items *items, struct weft_error *err);
 
-/* Frees both arrays.  Zeroed bytes are allowed. */
+/* Frees both arrays.  The struct may be all zeros. */
 void wf_planned_bytes_release(struct wf_planned_bytes *b);
 
 /* Returns the largest of `n` byte counts. */
 size_t wf_planned_bytes_max(const size_t *bytes, uint32_t n);
 
-/* Balances the stages of `s` under limits of its ranks: n_limits is 0 for none, 1 for the same
- * limit on all ranks, or the number of ranks.  See weft_partition_init_balanced(). */
+/* Balances the stages of `s` under memory limits of its ranks.  n_limits is 0 for no limits, 1
+ * for the same limit on all ranks, or the number of ranks.  See
+ * weft_partition_init_balanced(). */
 enum weft_status wf_partition_init_limited(struct weft_partition *out,
                                            const struct weft_items *items,
                                            const struct weft_schedule *s,

@@ -34,7 +34,8 @@ static enum weft_status check_limits(const struct weft_rank_limits *rank_limits,
     return WEFT_OK;
 }
 
-/* Adds an owner of the current stage.  A rank that already owns it gets a larger in_flight. */
+/* Adds an owner of the current stage.  If the rank already owns the stage, the in_flight of
+ * that owner increases. */
 static void add_owner(struct wf_owners *owners, size_t begin, size_t *end, struct wf_owner more)
 {
     for (size_t k = begin; k < *end; k++)

@@ -11,12 +11,12 @@ struct wf_owner {
 
 struct wf_owners {
     uint32_t n_stages, n_ranks;
-    size_t *start;       /* owned: the owners of stage s are start[s] .. start[s + 1] - 1 */
-    struct wf_owner *at; /* owned: a rank at most once per stage */
+    size_t *start;       /* owned: stage s has the owners start[s] .. start[s + 1] - 1 */
+    struct wf_owner *at; /* owned: a rank occurs at most once per stage */
 };
 
-/* Checks `rank_limits` (may be NULL) against the number of stages and lists the owners.  The caller
- * releases *owners. */
+/* Checks `rank_limits` (may be NULL) against the number of stages and lists the owners of each
+ * stage.  The caller releases *owners. */
 enum weft_status wf_owners_init(struct wf_owners *owners,
                                 const struct weft_rank_limits *rank_limits, uint32_t n_stages,
                                 struct weft_error *err);

@@ -1,7 +1,7 @@
 /* Parsers of the two text forms of a partition: "4,3,3,2" and Megatron's "Et*4|(ttt|)*2ttL".
  *
- * Both accept any bytes.  Repetitions are expanded immediately; the size of an expansion is checked
- * first, so that a short text cannot allocate much memory.
+ * Both parsers accept any bytes.  Repetitions are expanded immediately.  The size of an
+ * expansion is checked first, so that a short text cannot allocate much memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +17,15 @@ enum { MAX_DEPTH = 32 };
 
 /* A position in the text.  Columns count from 1. */
 struct pattern_reader {
-    const char *text; /* borrowed: until the parser returns */
+    const char *text; /* borrowed until the parser returns */
     size_t len, pos;
     const char *what; /* name of the text in errors */
 };
 
 enum { QUOTED = 8 };
 
-/* Prints a character for an error: 'x', or byte 0x07. */
+/* Prints a character for an error message: 'x', or byte 0x07 if the character is not
+ * printable. */
 static const char *quote(char c, char out[static QUOTED + 4])
 {
     unsigned char byte = (unsigned char)c;
@@ -77,7 +78,7 @@ static enum weft_status read_number(struct pattern_reader *r, uint32_t *out,
 
 /* -- counts -------------------------------------------------------------------------------- */
 
-/* Compares the numbers of stages and layers with the required ones (0: any). */
+/* Compares the numbers of stages and layers with the required numbers; 0 accepts any number. */
 static enum weft_status check_counts(const struct pattern_reader *r, uint32_t n_stages,
                                      uint32_t n_layers, uint32_t want_stages,
                                      uint32_t want_layers, size_t exceeded_at,
@@ -101,7 +102,7 @@ static enum weft_status check_counts(const struct pattern_reader *r, uint32_t n_
     return WEFT_OK;
 }
 
-/* Reads the list into ends, which has one element per two characters of the text. */
+/* Reads the list into `ends`, which has one element per two characters of the text. */
 static enum weft_status read_counts(struct pattern_reader *r, uint32_t want_stages,
                                     uint32_t want_layers, uint32_t *ends, uint32_t *out,
                                     struct weft_error *err)
@@ -191,7 +192,8 @@ static void skip_ignored(struct pattern_reader *r)
         r->pos++;
 }
 
-/* Reads "*n" after an item or a group and repeats its symbols, which start at `begin`. */
+/* Reads "*n" after an item or a group and repeats the symbols of that item or group, which
+ * start at `begin`. */
 static enum weft_status read_repeat(struct pattern_reader *r, struct symbols *p, size_t begin,
                                     struct weft_error *err)
 {
@@ -257,7 +259,7 @@ static enum weft_status read_group(struct pattern_reader *r, unsigned depth, str
     return read_repeat(r, p, begin, err);
 }
 
-/* Reads up to the end of the text or to the parenthesis that closes the group. */
+/* Reads up to the end of the text, or up to the parenthesis that closes the group. */
 static enum weft_status read_symbols(struct pattern_reader *r, unsigned depth,
                                      struct symbols *p, struct weft_error *err)
 {
@@ -303,7 +305,7 @@ static enum weft_status check_first_last(const struct pattern_reader *r,
     return WEFT_OK;
 }
 
-/* Converts the symbols to ends, which has one element per symbol. */
+/* Converts the symbols to `ends`, an array with one element per symbol. */
 static enum weft_status count_symbols(const struct pattern_reader *r, const struct symbols *p,
                                       uint32_t want_stages, uint32_t want_layers,
                                       uint32_t *ends, uint32_t *out, struct weft_error *err)

@@ -89,7 +89,7 @@ enum weft_status weft_partition_check_filled(uint32_t n_layers, uint32_t n_stage
     return WEFT_OK;
 }
 
-/* Allocates n_stages stages and marks embedding and head; the layers are not set. */
+/* Allocates n_stages stages and marks the embedding and the head.  Does not set the layers. */
 static enum weft_status alloc_stages(uint32_t n_stages, struct weft_partition *out,
                                      struct weft_error *err)
 {

@@ -6,7 +6,7 @@
 #include "planning/part/owners.h"
 #include "weft/part.h"
 
-/* Returns the number of items of a stage; the first one is items->at[*first]. */
+/* Returns the number of items of a stage; the first item is items->at[*first]. */
 static size_t stage_items(const struct weft_stage_range *stage, size_t *first)
 {
     *first = stage->embedding ? 0 : (size_t)stage->first_layer + 1;

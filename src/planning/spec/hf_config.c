@@ -44,14 +44,15 @@ static const char *type_name(const json_t *v)
     return "unknown";
 }
 
-/* Returns NULL for a missing key and for null, which is Python's None. */
+/* Returns the value of a key, or NULL if the key is missing or its value is null (Python's
+ * None). */
 static const json_t *get_or_null(const struct config *c, const char *key)
 {
     const json_t *v = json_object_get(c->at, key);
     return json_is_null(v) ? NULL : v;
 }
 
-/* Every getter leaves *out unchanged if the key is missing. */
+/* Reads a size.  Like every getter, leaves *out unchanged if the key is missing. */
 
 static enum weft_status read_size(const struct config *c, const char *key, const json_t *v,
                                   uint32_t *out)
@@ -68,7 +69,7 @@ static enum weft_status read_size(const struct config *c, const char *key, const
     return WEFT_OK;
 }
 
-/* Some keys have an alias, because transformers renamed them. */
+/* Reads a size that may have a second name, because transformers renamed some keys. */
 static enum weft_status get_size(const struct config *c, const char *key, const char *alias,
                                  uint32_t *out)
 {
@@ -133,7 +134,7 @@ static enum weft_status get_string(const struct config *c, const char *key, cons
     return read_string(c, key, json_object_get(c->at, key), out);
 }
 
-/* Checks that the activation function has one of two spellings. */
+/* Checks that the name of the activation function is one of two accepted spellings. */
 static enum weft_status require_activation(const struct config *c, const char *key,
                                            const char *usual, const char *same)
 {
@@ -145,7 +146,7 @@ static enum weft_status require_activation(const struct config *c, const char *k
                     wf_printable(name).at, usual);
 }
 
-/* Checks that a switch that affects the computation has the value that weft implements. */
+/* Checks that a boolean key that affects the computation has the value that weft implements. */
 static enum weft_status require_bool(const struct config *c, const char *key, bool want,
                                      const char *why)
 {
@@ -204,7 +205,7 @@ static enum weft_status parse_gpt2(const struct config *c, struct weft_model *m)
 
 /* -- Llama --------------------------------------------------------------------------------- */
 
-/* One object that describes rope: rope_scaling or rope_parameters. */
+/* Reads one object that describes rotary embeddings: rope_scaling or rope_parameters. */
 static enum weft_status parse_rope(const struct config *c, const char *kind,
                                    struct weft_rope *rope)
 {
@@ -213,7 +214,7 @@ static enum weft_status parse_rope(const struct config *c, const char *kind,
     if (partial != 1)
         return FAIL_KEY(c, "partial_rotary_factor", "is %g: weft rotates whole heads; %s",
                         partial, "use a model where it is 1");
-    WEFT_TRY(get_string(c, "type", &kind)); /* the older name */
+    WEFT_TRY(get_string(c, "type", &kind)); /* the older name of "rope_type" */
     WEFT_TRY(get_string(c, "rope_type", &kind));
     WEFT_TRY(get_number(c, "rope_theta", &rope->theta));
 
@@ -247,7 +248,7 @@ static bool rope_equal(const struct weft_rope *a, const struct weft_rope *b)
            a->low == b->low && a->high == b->high && a->ctx == b->ctx;
 }
 
-/* Reads the object `key`, if present, into *rope, and sets *found to whether it is present. */
+/* Reads the object `key` into *rope if it is present, and sets *found accordingly. */
 static enum weft_status get_rope(const struct config *c, const char *key, const char *part,
                                  const char *kind, struct weft_rope *rope, bool *found)
 {
@@ -261,8 +262,8 @@ static enum weft_status get_rope(const struct config *c, const char *key, const 
     return parse_rope(&inside, kind, rope);
 }
 
-/* Version 4 of transformers uses rope_theta and rope_scaling, version 5 uses rope_parameters.  A file
- * may have both if they agree. */
+/* Reads the rotary embeddings.  Version 4 of transformers uses rope_theta and rope_scaling,
+ * version 5 uses rope_parameters.  A file may contain both forms if they agree. */
 static enum weft_status parse_ropes(const struct config *c, struct weft_rope *out)
 {
     struct weft_rope old = {.theta = WEFT_ROPE_THETA_DEFAULT};

@@ -1,9 +1,9 @@
 /* Models in the form of Hugging Face's config.json.
  *
- * Supported are model_type "gpt2" and "llama" of transformers, versions 4 and 5.  Missing keys have
- * the defaults of transformers.  A value that requires a computation that weft does not implement is
- * an error.  Dropout is ignored, because weft has none.  "residual_block_layers" is a key of weft,
- * which transformers ignores. */
+ * The supported values of model_type are "gpt2" and "llama" of transformers, versions 4 and 5.
+ * Missing keys have the defaults of transformers.  A value that requires a computation that
+ * weft does not implement is an error.  Dropout is ignored, because weft does not implement
+ * dropout.  "residual_block_layers" is a key of weft, which transformers ignores. */
 #ifndef PLANNING_SPEC_HF_CONFIG_H
 #define PLANNING_SPEC_HF_CONFIG_H
 
@@ -13,20 +13,20 @@
 #include "base/text.h"
 #include "weft/spec.h"
 
-/* Reads the text of a config.json.  Returns WEFT_CKPT if it is not valid JSON or describes a model
- * that weft does not support; `path` is the name of the file in messages.  The result has passed
- * weft_model_check(). */
+/* Reads the text of a config.json.  Returns WEFT_CKPT if the text is not valid JSON or
+ * describes a model that weft does not support.  `path` is the name of the file in messages.
+ * The resulting model has passed weft_model_check(). */
 enum weft_status wf_hf_config_parse(const char *text, size_t len, const char *path,
                                     struct weft_model *out, struct weft_error *err);
 
-/* The contents of config.json beyond the model. */
+/* The contents of config.json that do not describe the model. */
 struct wf_hf_metadata {
-    const char *dtype; /* of the weights: "float32", "bfloat16" */
-    int64_t bos, eos;  /* tokens that begin and end a document; negative: none */
+    const char *dtype; /* type of the weights: "float32", "bfloat16" */
+    int64_t bos, eos;  /* tokens that begin and end a document; negative: no such token */
 };
 
-/* Appends the text of a config.json for both versions of transformers.  wf_hf_config_parse() reads
- * it back as the same model. */
+/* Appends the text of a config.json for both versions of transformers.  wf_hf_config_parse()
+ * reads the text back as the same model. */
 enum weft_status wf_hf_config_write(const struct weft_model *model,
                                     const struct wf_hf_metadata *about, struct wf_text *out,
                                     struct weft_error *err);

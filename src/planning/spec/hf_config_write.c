@@ -22,7 +22,7 @@ static void begin_line(struct lines *l, const char *key)
     l->comma = true;
 }
 
-/* Writes a value that is already JSON. */
+/* Writes a value that is already formatted as JSON. */
 static void put(struct lines *l, const char *key, const char *value)
 {
     begin_line(l, key);
@@ -50,7 +50,8 @@ static void put_token(struct lines *l, const char *key, int64_t token)
         wf_text_addf(l->text, "%" PRId64, token);
 }
 
-/* Python distinguishes 10000.0 from 10000, and some of its checks require the former. */
+/* Adds a number with a fraction.  Python distinguishes 10000.0 from 10000, and some checks of
+ * transformers require a float. */
 static void add_fraction(struct wf_text *text, const char *number)
 {
     wf_text_adds(text, number);
@@ -66,7 +67,8 @@ static void put_double(struct lines *l, const char *key, double value)
     add_fraction(l->text, number);
 }
 
-/* Writes the shortest text that reads back as the same fp32: 1e-05, not 9.99999974737875e-06. */
+/* Writes the shortest text that reads back as the same fp32 value: 1e-05, not
+ * 9.99999974737875e-06. */
 static void put_float(struct lines *l, const char *key, float value)
 {
     char number[WF_NUMBER_CHARS];

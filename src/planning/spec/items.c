@@ -8,8 +8,8 @@
 #include "base/size.h"
 #include "planning/spec/params.h"
 
-/* The weight, its exact gradient sum, and AdamW's two moments.  A matrix of a product is also stored
- * packed, for products with it and with its transpose. */
+/* A parameter has a weight, an exact gradient sum, and two moments of AdamW.  A matrix that is
+ * used in products is also stored packed in two forms: as it is, and transposed. */
 enum { BYTES_PER_PARAM = 4 + 8 + 8, BYTES_PER_FACTOR = 4 + 4, BYTES_PER_ELEMENT = 4 };
 
 static const char *item_name(const struct weft_items *items, size_t i)
@@ -52,7 +52,7 @@ enum weft_status weft_items_init_uniform(struct weft_items *items, uint32_t n_la
     struct weft_item kinds[3] = {embedding, layer, head};
     struct weft_items all = {.n = (size_t)n_layers + 2, .at = kinds};
     if (n_layers == 0 || n_layers > WEFT_MAX_LAYERS)
-        return weft_items_check(&all, err); /* fails, because of the number */
+        return weft_items_check(&all, err); /* always fails, because of the number of items */
     WEFT_TRY(weft_items_check(&(struct weft_items){.n = 3, .at = kinds}, err));
     all.at = malloc(all.n * sizeof *all.at);
     if (all.at == NULL)
@@ -71,7 +71,7 @@ void weft_items_release(struct weft_items *items)
     *items = (struct weft_items){0};
 }
 
-/* Saved elements per token, as in the table in weft/spec.h. */
+/* Returns the number of saved elements per token, as in the table in weft/spec.h. */
 static uint64_t layer_elements(const struct weft_model *m)
 {
     uint64_t qkv = m->dim + 2 * (uint64_t)(m->dim / m->heads) * m->kv_heads;
@@ -80,7 +80,7 @@ static uint64_t layer_elements(const struct weft_model *m)
                      (gpt2 ? 4 : 2);
     if (m->residual_block_layers == 0)
         return plain;
-    /* Two mixes, their weights, and this layer's share of the sum of its block. */
+    /* Elements of two mixes, their weights, and this layer's share of the sum of its block. */
     uint64_t blocks = wf_model_n_blocks(m);
     return plain + 2 * (uint64_t)m->dim + 4 * (blocks + 1) + m->dim * (blocks - 1) / m->layers;
 }

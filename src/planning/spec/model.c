@@ -30,7 +30,7 @@ enum { MAX_D = 256 };
     {                                                                                          \
         .theta = base                                                                          \
     }
-/* name, help, rope; then layers, dim, heads, kv_heads, ffn, vocab, ctx */
+/* Arguments: name, help, rope; then layers, dim, heads, kv_heads, ffn, vocab, ctx. */
 #define LLAMA(name, help, rope_of, ...)                                                        \
     {                                                                                          \
         name, help,                                                                            \
@@ -80,8 +80,8 @@ const struct weft_preset *weft_presets(size_t *n)
     return presets;
 }
 
-/* Returns 12 for "d12", and 0 for other names.  Leading zeros are rejected, so that every model has
- * one name. */
+/* Returns the number of layers in a name such as "d12", or 0 for other names.  Leading zeros
+ * are rejected, so that every model has only one name. */
 static uint32_t d_layers(const char *name)
 {
     if (name[0] != 'd' || name[1] < '1' || name[1] > '9')
@@ -234,13 +234,14 @@ static bool add_product(size_t *sum, size_t a, size_t b)
 static bool count_gpt2(const struct weft_model *m, struct wf_param_counts *p)
 {
     size_t d = m->dim, matrices = 0, vectors = 0, embedding = 0, word = 0;
-    bool fits = add_product(&matrices, 4 * d, d)            /* query, key, value, output */
-                && add_product(&matrices, 2 * d, m->ffn)    /* the MLP's two */
-                && add_product(&vectors, d, 4 + 3 + 1 + 1)  /* two norms; biases of dim */
+    bool fits = add_product(&matrices, 4 * d, d)         /* query, key, value, output */
+                && add_product(&matrices, 2 * d, m->ffn) /* two matrices of the MLP */
+                &&
+                add_product(&vectors, d, 4 + 3 + 1 + 1) /* two norms; q, k, v, output biases */
                 && wf_size_add(vectors, m->ffn, &vectors)   /* the bias inside the MLP */
-                && add_product(&word, d, m->vocab)          /* also the head's */
-                && add_product(&embedding, d, m->ctx)       /* positions */
-                && wf_size_add(embedding, word, &embedding) /* and words */
+                && add_product(&word, d, m->vocab)          /* word embedding and head */
+                && add_product(&embedding, d, m->ctx)       /* position embedding */
+                && wf_size_add(embedding, word, &embedding) /* plus word embedding */
                 && wf_size_add(matrices, vectors, &p->layer) &&
                 wf_size_add(word, 2 * d, &p->head); /* the final norm */
     p->layer_matrices = matrices;
@@ -263,7 +264,8 @@ static bool count_llama(const struct weft_model *m, struct wf_param_counts *p)
     return fits;
 }
 
-/* Adds a query and the weight of a norm for every mix of blocks. */
+/* Adds the parameters of block residuals: each mix of blocks has a query and the weight of a
+ * norm. */
 static bool count_residual(const struct weft_model *m, struct wf_param_counts *p)
 {
     size_t mixer = m->residual_block_layers > 0 ? 2 * (size_t)m->dim : 0;

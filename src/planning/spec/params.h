@@ -7,17 +7,17 @@
 #include "weft/spec.h"
 
 struct wf_param_counts {
-    size_t embedding, layer, head; /* a tied weight counts in the embedding and in the head */
-    size_t layer_matrices;         /* the elements of matrices among `layer` */
-    size_t shared;                 /* the tied weight, or 0 */
+    size_t embedding, layer, head; /* a tied weight counts in embedding and head */
+    size_t layer_matrices;         /* the part of `layer` that belongs to matrices */
+    size_t shared;                 /* size of the tied weight, or 0 */
 };
 
 /* Checks a model and counts the parameters of its items. */
 enum weft_status wf_model_item_params(const struct weft_model *model,
                                       struct wf_param_counts *out, struct weft_error *err);
 
-/* Returns the number of blocks of a checked model with block residuals, including the embedding; 0
- * for other models. */
+/* Returns the number of blocks, including the embedding, of a checked model with block
+ * residuals; 0 for models without block residuals. */
 static inline uint32_t wf_model_n_blocks(const struct weft_model *m)
 {
     uint32_t k = m->residual_block_layers;

@@ -1,5 +1,6 @@
-/* Parser of the text form of traces.  Every byte is checked.  Memory grows with the number of events
- * only, never with the sizes in the header: each rank, stage and micro must have an event. */
+/* Parser of the text form of traces.  The parser checks every byte.  The memory grows only with
+ * the number of events, never with the sizes in the header, because each rank, stage and micro
+ * must have an event. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ struct trace_reader {
     struct wf_cursor c;
     struct weft_trace trace; /* owned */
     size_t sizes_line;
-    unsigned seen; /* one bit per header word */
+    unsigned seen; /* header words read so far, one bit per word */
     struct weft_error *err;
 };
 
@@ -83,7 +84,7 @@ static bool is_word(struct word w, const char *text)
     return strlen(text) == w.len && memcmp(text, w.at, w.len) == 0;
 }
 
-/* Prints a word for a message, truncated and with '?' for unprintable bytes. */
+/* Prints a word for a message, truncated and with unprintable bytes replaced by '?'. */
 static const char *show(struct word w, char out[32])
 {
     wf_printable_copy(out, 25, w.at, w.len);
@@ -150,7 +151,7 @@ static enum weft_status read_version(struct trace_reader *r)
     return WEFT_OK;
 }
 
-/* Reads the rest of the line: names may contain blanks. */
+/* Reads the name from the rest of the line, because names may contain blanks. */
 static enum weft_status read_name(struct trace_reader *r)
 {
     skip_blanks(r);
@@ -208,7 +209,7 @@ static const struct {
 } header_words[] = {
     {"trace", read_version}, {"name", read_name}, {"ranks", read_sizes}, {"unit", read_unit}};
 
-/* Reads a line that starts with '#': a header of weft, or a comment. */
+/* Reads a line that starts with '#': either a header of weft or a comment. */
 static enum weft_status read_hash_line(struct trace_reader *r)
 {
     char text[32];
@@ -243,7 +244,7 @@ static enum weft_status read_action(struct trace_reader *r, struct weft_trace_ev
     struct weft_action cell[2];
     skip_blanks(r);
     enum weft_status st = wf_action_parse(&r->c, cell, r->err);
-    if (st == WEFT_SCHEDULE) { /* the same message with the status of data */
+    if (st == WEFT_SCHEDULE) { /* keep the message, but return the status for invalid data */
         if (r->err != NULL)
             r->err->status = WEFT_DATA;
         return WEFT_DATA;
@@ -256,7 +257,7 @@ static enum weft_status read_action(struct trace_reader *r, struct weft_trace_ev
     return WEFT_OK;
 }
 
-/* start length [bytes [peer]] */
+/* Reads "start length [bytes [peer]]". */
 static enum weft_status read_times(struct trace_reader *r, struct weft_trace_event *e)
 {
     uint64_t peer = WEFT_NO_RANK;
@@ -272,7 +273,7 @@ static enum weft_status read_times(struct trace_reader *r, struct weft_trace_eve
     return end_of_line(r);
 }
 
-/* Adds line and column to an error of the trace. */
+/* Adds line and column to an error message. */
 static enum weft_status locate(struct trace_reader *r, const char *at, enum weft_status st,
                                const struct weft_error *why)
 {

@@ -9,7 +9,8 @@
 
 /* -- summary -------------------------------------------------------------------------------- */
 
-/* Overlapping events count once, so that rounding of the clock cannot increase the busy time. */
+/* Sums up the events of a rank.  Overlapping time counts once, so that rounding of the clock
+ * cannot increase the busy time. */
 static void sum_rank(struct weft_trace_summary *s, const struct weft_trace *t, uint32_t rank)
 {
     double begin = -1, end = 0;
@@ -93,14 +94,15 @@ static int compare_keys(const void *a, const void *b)
     return x->event < y->event ? -1 : x->event > y->event;
 }
 
-/* Writes the keys of a rank's events, sorted by key, then by time, and returns their number. */
+/* Writes the keys of a rank's events, sorted by key and then by time, and returns the number of
+ * keys. */
 static size_t sort_rank_keys(const struct weft_trace *t, uint32_t rank, struct event_key *out)
 {
     size_t n = 0;
     for (size_t i = t->first[rank]; i < t->first[rank + 1]; i++, n++) {
         const struct weft_trace_event *e = &t->events[i];
         struct weft_action a = e->action, b = e->partner;
-        bool swap = a.paired && a.kind != WEFT_ACT_F; /* the key of a pair is its forward */
+        bool swap = a.paired && a.kind != WEFT_ACT_F; /* the forward is the key of a pair */
         out[n] = (struct event_key){action_key(swap ? b : a), 0, i};
         if (a.paired)
             out[n].partner = action_key(swap ? a : b) | (uint64_t)1 << 63;
@@ -125,7 +127,7 @@ struct matching {
     const struct weft_trace *planned, *measured;
     struct weft_trace_comparison *out;
     struct event_key *a, *b; /* owned: keys of one rank */
-    double scale;            /* of measured times */
+    double scale;            /* factor for measured times */
 };
 
 static void match_rank(const struct matching *m, uint32_t rank)
@@ -137,7 +139,7 @@ static void match_rank(const struct matching *m, uint32_t rank)
     for (size_t i = 0, j = 0; i < n || j < k;) {
         struct event_key x = i < n ? m->a[i] : (struct event_key){UINT64_MAX, UINT64_MAX, 0};
         struct event_key y = j < k ? m->b[j] : (struct event_key){UINT64_MAX, UINT64_MAX, 0};
-        x.event = y.event = 0; /* compare the actions only */
+        x.event = y.event = 0; /* compare only the actions */
 
         int order = compare_keys(&x, &y);
         unsigned kind = (unsigned)((order <= 0 ? x : y).action >> 56);

@@ -69,7 +69,7 @@ static bool kind_fits_lane(enum weft_lane lane, unsigned kind)
     case WEFT_ACT_RECV_B:
         return lane == WEFT_LANE_RECV;
     case WEFT_ACT_REDUCE_GRAD:
-        return true; /* in any lane */
+        return true; /* valid in any lane */
     case WEFT_ACT_IDLE:
     case WEFT_N_ACT_KINDS:
         break;
@@ -83,7 +83,7 @@ static bool action_in_range(const struct weft_trace *t, struct weft_action a)
            (!weft_act_has_micro(a.kind) || a.micro < t->n_micros);
 }
 
-/* Returns true for an F and a B or an I, in either order. */
+/* Returns true if one action is an F and the other a B or an I, in either order. */
 static bool pair_valid(struct weft_action a, struct weft_action b)
 {
     unsigned f = a.kind == WEFT_ACT_F ? a.kind : b.kind;
@@ -121,7 +121,7 @@ static enum weft_status check_event(const struct weft_trace *t,
     return WEFT_OK;
 }
 
-/* Ensures space for one more element; *cap grows by half. */
+/* Ensures space for one more element.  If necessary, *cap grows by half. */
 static bool grow(void **at, size_t *cap, size_t n, size_t size)
 {
     size_t more = *cap < 64 ? 64 : *cap + *cap / 2, bytes;
@@ -182,7 +182,7 @@ static bool event_greater(const struct weft_trace_event *a, const struct weft_tr
                                 : a->start > b->start;
 }
 
-/* Merges pairs of sorted runs until one is left.  Equal events keep their order. */
+/* Merges pairs of sorted runs until one run is left.  The merge is stable. */
 static void merge_events(struct weft_trace_event **at, struct weft_trace_event **spare,
                          size_t n, size_t width)
 {
@@ -202,7 +202,8 @@ static void merge_events(struct weft_trace_event **at, struct weft_trace_event *
     }
 }
 
-/* Sorts by rank and lane with a counting sort, then by start.  Starts are usually sorted already. */
+/* Sorts the events by rank and lane with a counting sort, and then by start time.  Start times
+ * are usually already in order. */
 static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err)
 {
     size_t i = 1, n = t->n_events;
@@ -242,7 +243,8 @@ static enum weft_status sort_events(struct weft_trace *t, struct weft_error *err
     return WEFT_OK;
 }
 
-/* A sample with its index, so that qsort() keeps the order of samples with the same time. */
+/* A sample with its index, so that sorting with qsort() keeps the order of samples with the
+ * same time. */
 struct indexed_sample {
     struct weft_trace_memory sample;
     size_t place;
@@ -286,7 +288,8 @@ static int compare_stages(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Writes the distinct stages of a rank's compute events in ascending order and returns their number. */
+/* Writes the distinct stages of a rank's compute events in ascending order and returns the
+ * number of stages. */
 static size_t collect_stages(const struct weft_trace *t, uint32_t rank, uint32_t *out)
 {
     size_t n = 0, kept = 0;
@@ -389,7 +392,8 @@ static double memory_change(const struct weft_memory_cost *memory, struct weft_a
     return 0;
 }
 
-/* Adds a sample after a change of memory.  Several changes at the same time become one sample. */
+/* Adds a sample after a change of memory.  Several changes at the same time are merged into one
+ * sample. */
 static enum weft_status sample_memory(struct weft_trace *t, uint32_t rank, double time,
                                       double amount, struct weft_error *err)
 {

@@ -1,4 +1,5 @@
-/* Creation of the table of blocks, by one pass along the stages with the cache of each rank. */
+/* Creates the table of blocks by one pass over the stages that tracks the cache of each
+ * rank. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ enum weft_status weft_residual_blocks(const struct weft_partition *p, uint32_t l
              block++)
             at[block] = s;
     if (block < count)
-        at[block] = p->n_stages - 1; /* the head finishes it */
+        at[block] = p->n_stages - 1; /* the head finishes this block */
     *out = at;
     *n = count;
     return WEFT_OK;
@@ -54,7 +55,7 @@ enum weft_status weft_residual_blocks(const struct weft_partition *p, uint32_t l
 struct caches {
     uint32_t
         *source;     /* owned: (ranks, blocks), the stage that received or finished the block */
-    size_t capacity; /* of t->sends */
+    size_t capacity; /* capacity of t->sends */
 };
 
 static bool add_send(struct weft_traffic *t, struct caches *c, size_t *n, uint32_t block)
@@ -72,7 +73,7 @@ static bool add_send(struct weft_traffic *t, struct caches *c, size_t *n, uint32
     return true;
 }
 
-/* Determines the source of each block that is finished before `stage`: a send or the cache. */
+/* Determines the source, a send or the cache, of each block that is finished before `stage`. */
 static bool receive_blocks(struct weft_traffic *t, struct caches *c, uint32_t pipe,
                            uint32_t stage, size_t *n)
 {
@@ -86,7 +87,7 @@ static bool receive_blocks(struct weft_traffic *t, struct caches *c, uint32_t pi
     count->wanted += t->first[stage];
 
     for (uint32_t b = 0; b < t->first[stage]; b++) {
-        assert(before[b] != WEFT_NO_STAGE); /* the previous stage has it */
+        assert(before[b] != WEFT_NO_STAGE); /* the previous stage has the block */
         if (local) {
             source[b] = before[b];
             count->handed++;
@@ -118,7 +119,7 @@ static void finish_blocks(struct weft_traffic *t, struct caches *c, uint32_t pip
     }
 }
 
-/* Records, per rank, the first source of each block. */
+/* Records, for the rank of a stage, the first source of each block. */
 static void record_first(struct weft_traffic *t, uint32_t pipe, uint32_t stage)
 {
     uint32_t *row = wf_traffic_rank_row(t, pipe, t->rank_of[wf_traffic_index(t, pipe, stage)]);

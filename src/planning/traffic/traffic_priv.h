@@ -4,19 +4,19 @@
 
 #include "weft/traffic.h"
 
-/* Blocks are finished in order, so the blocks finished before a stage are all blocks below a number,
- * and the blocks that a stage finishes are a range. */
+/* Blocks are finished in order of their numbers.  The blocks finished before a stage are
+ * therefore 0 .. n-1 for some n, and the blocks that a stage finishes are a range. */
 struct weft_traffic {
     struct weft_placement place; /* points into rank_of */
     enum weft_block_cache cache;
     uint32_t n_blocks;
     uint32_t *rank_of;      /* owned: (pipes, stages) */
-    size_t *micros;         /* owned: (pipes), number of micro-batches */
-    uint32_t *first;        /* owned: (stages + 1), blocks finished before the stage */
+    size_t *micros;         /* owned: (pipes), number of micro-batches of each pipe */
+    uint32_t *first;        /* owned: (stages + 1), count of blocks finished before the stage */
     uint32_t *numbers;      /* owned: (blocks), 0, 1, 2, ... */
     uint32_t *sources;      /* owned: (pipes, stages, blocks) */
     uint32_t *rank_sources; /* owned: (pipes, ranks, blocks) */
-    uint32_t *sends;        /* owned: the blocks of all transitions */
+    uint32_t *sends;        /* owned: the sent blocks of all transitions between stages */
     size_t *begin;          /* owned: (pipes, stages) + 1, index of each stage's first send */
     struct weft_traffic_count *counts; /* owned: (pipes) */
 };

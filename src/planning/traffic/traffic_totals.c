@@ -109,7 +109,7 @@ void weft_traffic_step_release(struct weft_traffic_step *s)
 
 /* -- peaks ---------------------------------------------------------------------------------- */
 
-/* Copies that an action acquires at its start and releases at its end. */
+/* Numbers of block copies that an action acquires at its start and releases at its end. */
 struct change {
     size_t acquired, released;
 };
@@ -141,7 +141,7 @@ static size_t peak_of(const struct weft_traffic *t, const struct weft_schedule *
     size_t live = 0, peak = 0;
     for (size_t i = 0; i < row.len; i++) {
         struct change c = change_of(t, p, row.at[i], lowered);
-        if (row.at[i].paired && i + 1 < row.len) { /* both start before either ends */
+        if (row.at[i].paired && i + 1 < row.len) { /* both actions start before either ends */
             struct change other = change_of(t, p, row.at[++i], lowered);
             c.acquired += other.acquired;
             c.released += other.released;

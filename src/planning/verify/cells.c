@@ -10,7 +10,7 @@
 struct rank_pass {
     uint32_t rank;
     size_t position;
-    size_t live; /* stored activations */
+    size_t live; /* number of stored activations */
 };
 
 static void add_finding(struct wf_verifier *p, const struct rank_pass *at, enum weft_rule rule,
@@ -22,7 +22,7 @@ static void add_finding(struct wf_verifier *p, const struct rank_pass *at, enum 
                     at->position, cell, what);
 }
 
-/* Checks that the actions that `a` needs on its own rank precede it. */
+/* Checks that the actions on the same rank that `a` depends on precede `a`. */
 static void check_order(struct wf_verifier *p, const struct rank_pass *at, struct weft_action a,
                         unsigned has)
 {
@@ -127,16 +127,16 @@ static bool has_reductions(const struct wf_verifier *p)
 {
     for (uint32_t r = 0; r < p->place->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(p->s, r);
-        for (size_t i = row.len; i-- > 0;) /* they are near the end */
+        for (size_t i = row.len; i-- > 0;) /* backwards: reductions are near the end */
             if (row.at[i].kind == WEFT_ACT_REDUCE_GRAD)
                 return true;
     }
     return false;
 }
 
-/* Checks REDUCE_GRAD, which marks the gradients of a stage on this rank as complete: it occurs at most
- * once, after a weight gradient of that stage, and no weight gradient follows.  `stages` is zeroed
- * before and after. */
+/* Checks REDUCE_GRAD, which marks the gradients of a stage on this rank as complete.
+ * REDUCE_GRAD occurs at most once per stage, after a weight gradient of that stage, and no
+ * weight gradient of the stage follows.  `stages` contains zeros before and after the call. */
 static void check_reductions(struct wf_verifier *p, uint32_t rank, uint8_t *stages)
 {
     enum { ACCUMULATED = 1, REDUCED = 2 };
@@ -160,7 +160,7 @@ static void check_reductions(struct wf_verifier *p, uint32_t rank, uint8_t *stag
         }
     }
 
-    for (size_t i = row.len; i-- > 0;) { /* a missing action is reported at the last gradient */
+    for (size_t i = row.len; i-- > 0;) { /* report a missing action at the last gradient */
         uint8_t *stage = &stages[row.at[i].stage];
         if (!wf_act_frees_activation(row.at[i].kind) && row.at[i].kind != WEFT_ACT_REDUCE_GRAD)
             continue;
@@ -174,8 +174,8 @@ static void check_reductions(struct wf_verifier *p, uint32_t rank, uint8_t *stag
     }
 }
 
-/* Returns the position of the last action of a cell on its rank, or the length of the list.  Searches
- * only while findings are stored. */
+/* Returns the position of the last action of a cell on its rank, or the length of the list if
+ * there is no such action or no further finding can be stored. */
 static size_t last_action_of(const struct wf_verifier *p, uint32_t rank, uint32_t stage,
                              uint32_t micro)
 {

@@ -4,17 +4,18 @@
 #include "base/error.h"
 #include "planning/verify/verify_priv.h"
 
-/* Sends are numbered along their channel; receives must occur in the order of these numbers. */
+/* Sends are numbered along their channel.  The receives of a channel must occur in the order of
+ * these numbers. */
 struct numbering {
     const struct wf_channels *channels; /* borrowed */
-    uint32_t *number;                   /* owned: (2, stages, micros), of each send */
-    uint32_t *next;                     /* owned: (channels) */
-    bool *mismatched;                   /* owned: (channels), already reported */
+    uint32_t *number;                   /* owned: (2, stages, micros), number of each send */
+    uint32_t *next;                     /* owned: (channels), next expected number */
+    bool *mismatched;                   /* owned: (channels), mismatch already reported */
 };
 
 static size_t message_index(const struct wf_verifier *p, struct weft_action a)
 {
-    /* A message is identified by its sending stage. */
+    /* A message is identified by the stage that sends it. */
     bool gradient = a.kind == WEFT_ACT_SEND_B || a.kind == WEFT_ACT_RECV_B;
     uint32_t from = a.kind == WEFT_ACT_RECV_F   ? a.stage - 1
                     : a.kind == WEFT_ACT_RECV_B ? a.stage + 1

@@ -7,8 +7,9 @@
 
 _Static_assert(WEFT_CHANNEL_BUFFERED == WF_DEPTH_UNLIMITED, "the walk takes public depths");
 
-/* Follows the waits from a blocked rank.  The rank that it waits for is blocked, too, so a rank repeats
- * after at most n_ranks steps and closes the cycle.  Returns false if out of memory. */
+/* Follows the waits from a blocked rank.  Every rank that a blocked rank waits for is also
+ * blocked, so a rank repeats after at most n_ranks steps and closes the cycle.  Returns false
+ * if out of memory. */
 static bool find_cycle(struct wf_verifier *p, const struct wf_walk *w, uint32_t from)
 {
     struct weft_verify_result *r = p->result;

@@ -1,4 +1,4 @@
-/* The verifier: findings, and the order of its passes. */
+/* The verifier: stores findings and runs the passes in order. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static enum weft_status verifier_init(struct wf_verifier *p, const struct weft_s
     return WEFT_OK;
 }
 
-/* A pass requires that the earlier passes found nothing. */
+/* Runs the passes.  A pass runs only if the earlier passes found nothing. */
 static enum weft_status run_passes(struct wf_verifier *p,
                                    const struct weft_channel_model *model,
                                    struct weft_error *err)

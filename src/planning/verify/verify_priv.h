@@ -11,14 +11,15 @@ struct wf_verifier {
     const struct weft_placement *place; /* borrowed */
     struct wf_dep_rules rules;
     struct weft_verify_result *result; /* borrowed */
-    /* owned: the actions of each (stage, micro) so far, one bit per kind.  Only the first n_cells
-     * are stored: with fewer actions than cells, actions of these are already missing. */
+    /* owned: the actions of each (stage, micro) found so far, one bit per kind.  Only the first
+     * n_cells cells are stored: if there are fewer actions than cells, actions of the stored
+     * cells are already missing. */
     uint8_t *cells;
     size_t n_cells, n_all_cells;
     bool lowered;
 };
 
-/* Adds a finding.  A `position` of SIZE_MAX means none. */
+/* Adds a finding.  A `position` of SIZE_MAX means that the finding has no position. */
 void wf_verifier_add(struct wf_verifier *p, enum weft_rule rule, uint32_t rank, size_t position,
                      const char *format, ...) __attribute__((format(printf, 5, 6)));
 
@@ -29,7 +30,8 @@ static inline size_t wf_verifier_cell(const struct wf_verifier *p, uint32_t stag
     return (size_t)stage * p->place->n_micros + micro;
 }
 
-/* Returns true if stage `other` exists and is on another rank than `stage` for this micro. */
+/* Returns true if stage `other` exists and is on a different rank than `stage` for this
+ * micro. */
 static inline bool wf_verifier_remote(const struct wf_verifier *p, uint32_t stage,
                                       int64_t other, uint32_t micro)
 {
@@ -37,10 +39,11 @@ static inline bool wf_verifier_remote(const struct wf_verifier *p, uint32_t stag
            wf_deps_remote(&p->rules, stage, (uint32_t)other, micro);
 }
 
-/* Checks that every action is listed once, on the right rank, after the actions that it needs there. */
+/* Checks that every action is listed once, on the right rank, and after the actions on that
+ * rank that it depends on. */
 enum weft_status wf_verify_cells(struct wf_verifier *p, struct weft_error *err);
 
-/* Checks that both endpoints of every channel list the same sequence. */
+/* Checks that both endpoints of every channel list the same sequence of messages. */
 enum weft_status wf_verify_channels(struct wf_verifier *p, const struct wf_channels *channels,
                                     struct weft_error *err);
 
