@@ -2,8 +2,8 @@
  * attention of one query over stored keys and values.
  *
  * A weight has the shape (outputs, inputs), so an output is a dot product of two rows.  The
- * order of summation depends only on the number of inputs.  Results do not depend on how outputs
- * are divided into tasks or on the number of vectors multiplied at a time.  The reference
+ * order of summation depends only on the number of inputs.  Results do not depend on how
+ * outputs are divided into tasks or on the number of vectors multiplied at a time.  The reference
  * versions are in plain C and sum in double. */
 #ifndef COMPUTE_KERN_DECODE_H
 #define COMPUTE_KERN_DECODE_H

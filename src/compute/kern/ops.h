@@ -75,7 +75,8 @@ struct wf_ops {
     bool (*scatter)(struct wf_sink sink, size_t table_cols, const int32_t *ids,
                     struct wf_mat dx, size_t rows, size_t col0, size_t col1);
 
-    /* out = (x - mean) * rstd * w + b, and the row's mean and 1 / sqrt(variance + eps).  x: f32. */
+    /* out = (x - mean) * rstd * w + b, where rstd = 1 / sqrt(variance + eps).  Also stores the
+     * mean and rstd of each row.  x: f32. */
     void (*layernorm_forward)(struct wf_mat out, float *mean, float *rstd, struct wf_mat x,
                               const float *w, const float *b, float eps, size_t rows,
                               size_t cols);

@@ -27,12 +27,12 @@ static float *carve(float **free, size_t n)
     return at;
 }
 
-/* The properties of a task's head that both directions use. */
+/* The properties of a task's head that the forward and the backward use. */
 struct view {
     const struct wf_attention *a;
     size_t seq, head, ld; /* ld: row length in scratch memory */
     float c;
-    size_t first; /* the sequence's first row */
+    size_t first; /* first row of the sequence */
 };
 
 static struct view view_of(const struct wf_attention *a, size_t sequence)
@@ -47,7 +47,7 @@ static struct view view_of(const struct wf_attention *a, size_t sequence)
     };
 }
 
-/* Returns the rows of head h of m from position `at` of the sequence on. */
+/* Returns the part of m that belongs to head h and starts at position `at` of the sequence. */
 static struct wf_mat part_of(const struct view *v, struct wf_mat m, size_t h, size_t at)
 {
     return wf_mat_at(m, v->first + at, h * v->head);
@@ -65,10 +65,10 @@ static void prefetch_keys(const struct view *v, size_t g, size_t key, struct pre
 struct forward {
     struct view v;
     float *qt;    /* (SPAN / SEGMENT, ld, SEGMENT): the queries of each block, transposed */
-    float *out;   /* (SPAN, ld): sums of values so far, not yet divided */
-    float *max;   /* m, c times the maximum score so far */
-    float *sum;   /* (SPAN): of 2^(c s - m) so far */
-    float *scale; /* factor of the sums so far when m grows; at the end 1 / sum */
+    float *out;   /* (SPAN, ld): weighted sums of values so far, not yet divided by `sum` */
+    float *max;   /* (SPAN): m, which is c times the maximum score so far */
+    float *sum;   /* (SPAN): sums of 2^(c s - m) so far */
+    float *scale; /* factor that corrects the sums so far when m grows; at the end 1 / sum */
     float *k, *x; /* (SEGMENT, ld): keys and values of one block */
     float *s;     /* (SEGMENT, SEGMENT) */
     float *rows;  /* (SEGMENT, ld) */
@@ -92,7 +92,8 @@ static struct forward forward_of(const struct wf_attention *a, size_t sequence, 
     return f;
 }
 
-/* Sets scores above the diagonal, where they share a vector with others, to minus infinity. */
+/* Sets scores above the diagonal to minus infinity in those vectors that the diagonal
+ * crosses. */
 static void mask_square(float *s)
 {
     vec_i32 lane;
@@ -159,7 +160,7 @@ static void forward_segment(struct forward *f, size_t query, size_t queries, siz
     by_keys(&out, f->v.head);
 }
 
-/* Loads the queries [begin, begin + n) and clears the sums. */
+/* Loads the queries [begin, begin + n) and zeroes the sums. */
 static void forward_begin(const struct forward *f, size_t h, size_t begin, size_t n)
 {
     size_t ld = f->v.ld;
@@ -178,7 +179,7 @@ static void forward_begin(const struct forward *f, size_t h, size_t begin, size_
     }
 }
 
-/* Divides by the sums and writes the results. */
+/* Divides the weighted sums of values by `sum` and writes the results. */
 static void forward_end(const struct forward *f, float *lse, size_t h, size_t begin, size_t n)
 {
     const float ln_2 = (float)(1 / log2_e);
@@ -189,8 +190,8 @@ static void forward_end(const struct forward *f, float *lse, size_t h, size_t be
     unpack(part_of(&f->v, f->v.a->out, h, begin), f->out, f->v.ld, n, f->v.head, f->scale, 1);
 }
 
-/* Tasks run from the last queries, which see the most keys, to the first ones: the last tasks,
- * during which some threads are idle, are short. */
+/* The first tasks process the last queries, which attend to the most keys.  The last tasks,
+ * during which some threads are idle, are therefore short. */
 void WF_KERN(wf_attention_forward_task)(const struct wf_attention *a, size_t task,
                                         float *scratch)
 {
@@ -224,10 +225,10 @@ struct backward {
     struct view v;
     float *k, *x, *dk, *dx; /* (seq, ld): keys, values, and their gradients */
     float *q, *dy;          /* (SEGMENT, ld): queries, and the output's gradient */
-    float *qt, *dyt;        /* (ld, SEGMENT): transposed */
+    float *qt, *dyt;        /* (ld, SEGMENT): q and dy transposed */
     float *dq;              /* (SEGMENT, ld) */
-    float *lse;             /* (SEGMENT): to the base 2 */
-    float *dot;             /* (SEGMENT): output times its gradient */
+    float *lse;             /* (SEGMENT): logarithm of the sum of exponentials, to base 2 */
+    float *dot;             /* (SEGMENT): dot product of the output and its gradient */
     float *p, *ds;          /* (SEGMENT, SEGMENT): probabilities, and the scores' gradients */
     struct prefetch prefetch;
 };
@@ -257,8 +258,8 @@ static struct backward backward_of(const struct wf_attention *a, size_t sequence
 }
 
 /* Computes p = 2^(c s - lse) from scores and ds = p (dp - dot) from the gradients of the
- * probabilities, for VEC queries.  The factor 1 / sqrt(head) of ds is applied when sums are
- * written. */
+ * probabilities, for VEC queries.  The factor 1 / sqrt(head) of ds is applied when the
+ * gradients are written. */
 static void gradient_lanes(const struct backward *b, size_t keys, size_t col)
 {
     const vec lse = vec_load(b->lse + col), dot = vec_load(b->dot + col);
@@ -320,8 +321,8 @@ static void backward_begin(const struct backward *b, const float *lse, size_t h,
 }
 
 /* Selects what to prefetch while the queries from `begin` on are processed: the destination of
- * results and the inputs of the next queries.  After a head's last queries come those of the
- * group's next head. */
+ * results and the inputs of the next queries.  The last queries of a head are followed by the
+ * first queries of the next head of the group. */
 static void prefetch_backward(struct backward *b, size_t g, size_t h, size_t begin)
 {
     const struct wf_attention *a = b->v.a;
@@ -348,7 +349,7 @@ static void prefetch_backward(struct backward *b, size_t g, size_t h, size_t beg
                  wf_size_min(SEGMENT, a->seq - begin), a->head);
 }
 
-/* Loads the keys and values [begin, begin + n) and clears their sums. */
+/* Loads the keys and values [begin, begin + n) and zeroes the sums of their gradients. */
 static void backward_keys(const struct backward *b, size_t g, size_t begin, size_t n)
 {
     const struct wf_attention *a = b->v.a;
@@ -360,7 +361,7 @@ static void backward_keys(const struct backward *b, size_t g, size_t begin, size
 }
 
 /* A task owns everything that belongs to one head of keys and values in one sequence.
- * Gradients may overwrite q, k and v: a block's queries are read before their gradient is
+ * Gradients may overwrite q, k and v: the queries of a block are read before their gradient is
  * written, and the gradients of keys and values are written last. */
 void WF_KERN(wf_attention_backward_task)(const struct wf_attention *a, size_t task,
                                          float *scratch)

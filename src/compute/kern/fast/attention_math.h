@@ -13,7 +13,8 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Returns the larger value, or either one if one is NaN. */
+/* Returns the larger of a and b in each lane.  If one of them is NaN, the result may be
+ * either. */
 ALWAYS_INLINE vec larger(vec a, vec b)
 {
 #if defined(__AVX512F__)
@@ -25,7 +26,8 @@ ALWAYS_INLINE vec larger(vec a, vec b)
 #endif
 }
 
-/* Returns x, or 0 where t is below `low`; x where t is NaN. */
+/* Returns 0 in lanes where t < low, and x in all other lanes, including those where t is
+ * NaN. */
 ALWAYS_INLINE vec zero_below(vec t, float low, vec x)
 {
 #if defined(__AVX512F__)
@@ -39,13 +41,13 @@ ALWAYS_INLINE vec zero_below(vec t, float low, vec x)
 #endif
 }
 
-/* Returns 2^t for t at most slightly above 0, to about 1e-7 relative; NaN stays NaN.  Results
- * below 2^-80 are 0: they are negligible beside the largest probability of a row, and products
- * with them would be denormal, which is slow. */
+/* Returns 2^t for t at most slightly above 0, with a relative error of about 1e-7; NaN stays
+ * NaN.  Results below 2^-80 are 0: they are negligible beside the largest probability of a row,
+ * and products with them would be denormal, which is slow. */
 ALWAYS_INLINE vec exp2_or_zero(vec t)
 {
-    /* Adding `magic` rounds to an integer n whose lowest bits are 127 + n: shifted up, they are
-     * the float 2^n. */
+    /* Adding `magic` rounds t to an integer n.  The lowest bits of the result are 127 + n;
+     * shifted into the exponent, they form the float 2^n. */
     const float magic = 12582912.0f + 127;
     vec n = t + magic;
     vec power = (vec)((vec_i32)n << 23);
@@ -90,7 +92,7 @@ static inline void pack(float *to, size_t ld, size_t rows, struct wf_mat m, size
         memset(to, 0, (rows - n) * ld * sizeof *to);
 }
 
-/* m[r] = from[r] * scales[r * step] for n rows of `head` elements. */
+/* Stores m[r] = from[r] * scales[r * step] for n rows of `head` elements. */
 static inline void unpack(struct wf_mat m, const float *from, size_t ld, size_t n, size_t head,
                           const float *scales, size_t step)
 {
@@ -128,8 +130,9 @@ static inline void unpack(struct wf_mat m, const float *from, size_t ld, size_t 
 #define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #endif
 
-/* Interleaving row i with row i + VEC/2 rotates the address of an element (row, column), as one
- * number, by one bit.  After as many steps as VEC has bits, row and column are exchanged. */
+/* Interleaves row i with row i + VEC/2 for all i < VEC/2.  This rotates the bits of an
+ * element's index, row * VEC + column, by one.  After log2(VEC) steps, rows and columns are
+ * exchanged. */
 ALWAYS_INLINE void transpose_step(vec *to, const vec *from)
 {
 #pragma GCC unroll 8
@@ -161,7 +164,7 @@ ALWAYS_INLINE void transpose_square(float *to, size_t to_ld, const float *from, 
         vec_store(to + (size_t)i * to_ld, done[i]);
 }
 
-/* to[c][r] = from[r][c]; rows and cols are multiples of VEC. */
+/* Stores to[c][r] = from[r][c].  rows and cols must be multiples of VEC. */
 static inline void transpose(float *to, size_t to_ld, const float *from, size_t from_ld,
                              size_t rows, size_t cols)
 {

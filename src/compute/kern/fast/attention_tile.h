@@ -9,9 +9,9 @@
  * across a vector, and both later products read their vectors from the matrices as they are.
  * Only the queries are transposed, once per block.
  *
- * On the diagonal, a block's scores above it (key > query) are not computed, except in vectors
- * that the diagonal crosses, and not added: 0 * NaN would carry a NaN to queries that do not
- * see it. */
+ * In a block on the diagonal, scores with key > query are computed only in vectors that the
+ * diagonal crosses.  They are never added to sums: the product 0 * NaN would propagate a NaN of
+ * a key to queries that do not attend to that key. */
 #ifndef COMPUTE_KERN_FAST_ATTENTION_TILE_H
 #define COMPUTE_KERN_FAST_ATTENTION_TILE_H
 
@@ -35,7 +35,8 @@ enum { WIDEST = 1 };
 #endif
 enum { TALLEST = 12, SHORT = 4 };
 
-/* Returns the rows of the next tile if `remaining` rows, a multiple of SHORT, remain. */
+/* Returns the number of rows of the next tile.  `remaining`, a multiple of SHORT, is the number
+ * of rows left. */
 ALWAYS_INLINE int tile_rows(const int cols, size_t remaining)
 {
     const size_t tall = TALL(cols);
@@ -43,8 +44,8 @@ ALWAYS_INLINE int tile_rows(const int cols, size_t remaining)
     return fits ? (int)tall : SHORT;
 }
 
-/* Returns the vectors of the next tile if `remaining` remain: five are better split into 3 + 2
- * than 4 + 1. */
+/* Returns the width of the next tile in vectors.  `remaining` is the number of vectors left.
+ * Five vectors are divided into 3 + 2, which is faster than 4 + 1. */
 static inline size_t tile_cols(size_t remaining)
 {
     if (remaining > WIDEST)
@@ -103,7 +104,8 @@ ALWAYS_INLINE void tile_store(const int rows, const int cols, float *to, size_t 
             vec_store(to + (size_t)i * ld + j * VEC, t[i][j]);
 }
 
-/* t = from; each row is multiplied by its element of `scales` if that is not NULL. */
+/* Loads t from `from`.  If `scales` is not NULL, multiplies each row by its element of
+ * `scales`. */
 ALWAYS_INLINE void tile_load(const int rows, const int cols, tile t, const float *from,
                              size_t ld, const float *scales)
 {
@@ -143,7 +145,7 @@ static inline void prefetch_add(struct prefetch *a, struct wf_mat m, size_t rows
     a->n += rows > 0;
 }
 
-/* Prefetches some rows, from the last matrix that was added first. */
+/* Prefetches some rows.  Matrices are processed in reverse order of their addition. */
 static inline void prefetch_issue(struct prefetch *a)
 {
     for (int i = 0; i < PREFETCH_ROWS && a->n > 0; i++) {
@@ -187,7 +189,7 @@ ALWAYS_INLINE void scores_panel(const int cols, const struct scores *p, size_t r
     }
 }
 
-/* Computes the scores of the keys [row, end) with the query vectors from `col` to `cols`. */
+/* Computes the scores of the keys [row, end) with the query vectors [col, cols). */
 static void scores_of(const struct scores *p, size_t row, size_t end, size_t col, size_t cols)
 {
 #define PANEL(n) scores_panel(n, p, row, end, col *VEC)
@@ -198,7 +200,7 @@ static void scores_of(const struct scores *p, size_t row, size_t end, size_t col
 #undef PANEL
 }
 
-/* Computes the scores of a block; keys is a multiple of SHORT. */
+/* Computes the scores of a block.  `keys` must be a multiple of SHORT. */
 static void scores_segment(const struct scores *p, bool diagonal, size_t keys, size_t queries)
 {
     size_t cols = (queries + VEC - 1) / VEC;
@@ -216,7 +218,7 @@ struct tile_product {
     float *out;          /* (rows, ld) */
     const float *s;      /* (keys, SEGMENT) */
     const float *x;      /* (terms, ld) */
-    const float *scales; /* by keys: per query, the factor of its sums so far; or NULL */
+    const float *scales; /* product by keys: the factor of each query's sums so far, or NULL */
     size_t ld;
     size_t rows;  /* a multiple of SHORT */
     size_t terms; /* number of terms of each sum */
@@ -234,7 +236,8 @@ ALWAYS_INLINE void by_keys_tile(const int rows, const int cols, const struct til
         tile_load(rows, cols, t, out, p->ld, p->scales + row);
     else
         tile_load(rows, cols, t, out, p->ld, NULL);
-    size_t all = p->diagonal ? row + 1 : p->terms; /* keys visible to all of these queries */
+    /* Number of keys that all queries of the tile attend to. */
+    size_t all = p->diagonal ? row + 1 : p->terms;
     multiply(rows, cols, t, s, 1, SEGMENT, x, p->ld, all);
     if (p->diagonal)
 #pragma GCC unroll 12
@@ -251,7 +254,7 @@ ALWAYS_INLINE void by_queries_tile(const int rows, const int cols, const struct 
     tile t;
     float *out = p->out + row * p->ld + col;
     const float *s = p->s + row * SEGMENT, *x = p->x + col;
-    size_t first = 0; /* first query that sees all of these keys */
+    size_t first = 0; /* first query that attends to all keys of the tile */
     tile_load(rows, cols, t, out, p->ld, NULL);
     if (p->diagonal) {
 #pragma GCC unroll 12

@@ -29,7 +29,7 @@ VEC_INLINE vec weight_load_part(const void *row, enum wf_dtype type, size_t c, s
                                 : vec_load_part_bf16((const wf_bf16 *)row + c, n);
 }
 
-/* sums[t] = row . x[t] for `n` vectors; n and type are compile-time constants. */
+/* Computes sums[t] = row . x[t] for n vectors.  n and type are compile-time constants. */
 VEC_INLINE void dot(float *sums, const void *row, enum wf_dtype type, const float *x,
                     size_t x_ld, size_t k, const int n)
 {
@@ -116,7 +116,7 @@ static float scores_of(const struct wf_attend *a)
     return max;
 }
 
-/* scores = exp(scores - max); returns their sum. */
+/* Replaces each score by exp(score - max) and returns the sum of the results. */
 static float exponentials(float *scores, size_t n, float max)
 {
     vec sum = {0};
@@ -134,8 +134,8 @@ static float exponentials(float *scores, size_t n, float max)
     return vec_sum(sum);
 }
 
-/* Computes columns c .. of the weighted sum of values: n whole vectors, or one of `part`
- * elements. */
+/* Computes the weighted sum of values for n whole vectors of columns, or for one vector of
+ * `part` columns, starting at column c. */
 VEC_INLINE void values_of(const struct wf_attend *a, float weight, size_t c, const int n,
                           size_t part)
 {

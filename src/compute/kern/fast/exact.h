@@ -46,8 +46,8 @@ VEC_INLINE vec_half_i64 exact_from(vec_half x)
 #if defined(__AVX512DQ__)
     return (vec_half_i64)_mm512_cvtps_epi64((__m256)(x * 0x1p50f));
 #else
-    /* In two parts, since adding a large constant leaves 51 bits: the multiples of 2^32, then
-     * the remainder.  All additions except the last are exact. */
+    /* The conversion has two parts, since adding a large constant leaves only 51 bits: first
+     * the multiples of 2^32, then the remainder.  All additions except the last are exact. */
     const vec_half_f64 coarse = (vec_half_f64){0} + 0x1.8p84,
                        fine = (vec_half_f64){0} + 0x1.8p52;
     vec_half_f64 units = half_to_f64(x) * 0x1p50;
@@ -71,7 +71,7 @@ VEC_INLINE vec_half exact_to(vec_half_i64 sums)
     return (vec_half)_mm512_cvtepi64_ps((__m512i)sums) * 0x1p-50f;
 #else
     /* Each half of the integer becomes a double by adding an exponent: 2^84 + 2^63 + the upper
-     * half, 2^52 + the lower half.  The constants are subtracted from the upper one. */
+     * half, 2^52 + the lower half.  Both constants are subtracted from the upper double. */
     const uint64_t high_one = UINT64_C(0x4530000080000000);
     const uint64_t low_one = UINT64_C(0x4330000000000000);
     vec_half_u64 bits = (vec_half_u64)sums;
@@ -83,9 +83,9 @@ VEC_INLINE vec_half exact_to(vec_half_i64 sums)
     vec_half_f64 low = (vec_half_f64)((bits & 0xffffffff) | low_one);
 #endif
 
-    /* Their sum may be rounded, and rounding again to fp32 may then go the wrong way.  If it
-     * was rounded, truncate the sum instead and set its last bit (round to odd): the second
-     * rounding is then correct. */
+    /* The sum of the two doubles may be rounded, and rounding it again to fp32 could give the
+     * wrong result.  If the sum was rounded, truncate the sum instead and set its last bit
+     * (round to odd): the second rounding is then correct. */
     vec_half_f64 sum = high + low, lost = low - (sum - high);
     vec_half_u64 inexact = (vec_half_u64)(lost != 0);
     vec_half_u64 too_far = (((vec_half_u64)lost ^ (vec_half_u64)sum) >> 63) & inexact;

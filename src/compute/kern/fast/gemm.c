@@ -11,10 +11,11 @@
 #include <immintrin.h>
 #endif
 
-/* The tile of C that the registers hold.  8 x 3 of 32 vector registers leave room for a row of
- * B and an element of A; so do 4 x 3 of 16, and 4 x 2 if a product needs a register for its
- * result.  Each step loads as many vectors and elements as the tile is wide and high.  Square
- * tiles load least, and cores often cannot sustain two loads per two multiplications. */
+/* The tile of C that the registers hold.  A tile of 8 x 3 vectors, with 32 vector registers,
+ * leaves registers for a row of B and an element of A.  With 16 registers the tile has 4 x 3
+ * vectors, or 4 x 2 if each multiplication needs a register for its result.  Each step loads as
+ * many vectors and elements as the tile is wide and high.  Square tiles need the fewest loads
+ * per multiplication, and cores often cannot sustain two loads per two multiplications. */
 #if defined(__AVX512F__)
 enum { ROWS = WF_STRIP, NV = 3 };
 #elif defined(__AVX2__)
@@ -28,7 +29,7 @@ enum { COLS = NV * VEC, UNROLL = 4 };
  * of the group are one, two and three row lengths further, so that few registers hold
  * addresses. */
 struct operands {
-    const float *a, *a4; /* a strip uses the first only */
+    const float *a, *a4; /* a strip uses only `a` */
     size_t lda, lda3;
     const float *b;
 };
@@ -82,7 +83,8 @@ VEC_INLINE void advance(struct operands *w, int steps, enum operand_form kind)
     if (kind == OPERAND_ROWS)
         w->a4 += steps;
     w->b += steps * WF_PANEL;
-    /* Without this the compiler keeps a pointer per address and runs out of registers. */
+    /* Without this statement the compiler keeps one pointer per address and runs out of
+     * registers. */
     __asm__("" : "+r"(w->a), "+r"(w->b));
     if (kind == OPERAND_ROWS)
         __asm__("" : "+r"(w->a4), "+r"(w->lda), "+r"(w->lda3));
@@ -144,7 +146,7 @@ SUM(sum_rows_2, 2, OPERAND_ROWS)
 SUM(sum_rows_1, 1, OPERAND_ROWS)
 SUM(sum_strip, ROWS, OPERAND_STRIP)
 
-/* Sums at most `rows` rows and returns their number. */
+/* Computes the sums of at most `rows` rows and returns the number of rows computed. */
 static size_t sum_some_rows(float *out, const struct operands *w, size_t k,
                             const struct wf_prefetch *prefetch, size_t rows)
 {
@@ -163,7 +165,7 @@ static const struct wf_prefetch no_prefetch;
 
 /* -- products ------------------------------------------------------------------------------ */
 
-/* The destination of a whole tile of fp32: C, and the addends (NULL: none). */
+/* The destination of a whole fp32 tile: C, and the values to add (NULL: nothing is added). */
 struct epilogue {
     float *c;
     size_t ldc;
@@ -239,8 +241,8 @@ static void put_strips(struct epilogue e, struct operands w, size_t k, size_t ro
     }
 }
 
-/* For all other tiles: the sums, stored between the registers and their destination.  They stay
- * in the first-level cache. */
+/* A buffer for the sums of all other tiles, between the registers and the destination.  The
+ * buffer stays in the first-level cache. */
 typedef float tile[WF_STRIP][WF_PANEL];
 
 VEC_INLINE void put_vec(struct wf_mat c, size_t r, size_t j, size_t n, vec v, const float *bias,
@@ -275,7 +277,7 @@ static void put(struct wf_mat c, tile sums, const float *bias, struct wf_mat add
             put_vec(c, r, j, cols - j, vec_load(&sums[r][j]), bias, add);
 }
 
-/* Computes a tile with fewer rows or columns, or of another type. */
+/* Computes a tile that has fewer rows or columns than a whole tile, or that is not fp32. */
 static void tile_part(struct wf_mat c, const float *a, size_t lda, const float *panel, size_t k,
                       const float *bias, struct wf_mat add, size_t rows, size_t cols,
                       const struct wf_prefetch *prefetch)
@@ -363,7 +365,7 @@ VEC_INLINE void exact_put(int64_t *sum, __m256 x, bool add, struct range_flags *
     _mm512_store_si512(sum, v);
 }
 
-/* Adds sixteen contributions.  Values that are only written bypass the caches: they are not
+/* Adds sixteen contributions.  Stores of fresh sums bypass the caches, since the sums are not
  * read before the end of the step. */
 VEC_INLINE void sink_put(void *to, size_t at, __m512 x, enum sink_kind kind,
                          struct range_flags *range_flags)
@@ -431,7 +433,8 @@ SINK(sink_exact_add, SINK_EXACT_ADD)
 typedef bool sink_fn(void *to, size_t ld, const struct operands *w, size_t k,
                      const struct wf_prefetch *prefetch);
 
-/* Returns NULL if rows of the sink are not aligned to cache lines. */
+/* Returns the function for this sink, or NULL if the rows of the sink are not aligned to cache
+ * lines. */
 static sink_fn *find_sink(const struct wf_sink *sink, size_t ld)
 {
     if ((uintptr_t)(sink->exact != NULL ? (void *)sink->exact : (void *)sink->fast) % 64 != 0)

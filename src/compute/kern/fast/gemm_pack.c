@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-/* Loads n elements of a row as fp32; the others are zero. */
+/* Loads n elements of a row as fp32.  The other elements of the vector are zero. */
 VEC_INLINE vec load_row(struct wf_mat m, size_t r, size_t c, size_t n)
 {
     if (n >= VEC)
@@ -17,7 +17,8 @@ VEC_INLINE vec load_row(struct wf_mat m, size_t r, size_t c, size_t n)
                                   : vec_load_part_bf16(wf_mat_bf16(m, r, c), n);
 }
 
-/* Rows packed per strip before the next strip, so that the source is read once. */
+/* Number of rows that are packed into one strip before the next strip, so that the source is
+ * read only once. */
 enum { STRIP_ROWS = 16 };
 
 typedef float strip_row __attribute__((vector_size(4 * WF_STRIP)));
@@ -137,7 +138,8 @@ VEC_INLINE void pack_transposed_tile(const struct wf_packed *b, const float *w, 
                                  : vec_load_part(from, n);
     }
     vec_transpose(block);
-    /* No k slice ends within these rows: its length is a multiple of any vector's, or k. */
+    /* No k slice ends within these rows: the length of a slice is k or a multiple of every
+     * vector width. */
     float *to = packed_row(b, c, r / WF_PANEL) + r % WF_PANEL;
 #pragma GCC unroll 16
     for (size_t j = 0; j < VEC; j++)

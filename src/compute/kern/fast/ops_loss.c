@@ -67,7 +67,7 @@ static double row_loss(struct wf_mat d, const float *row, size_t target, float s
         return loss;
     float factor = (float)(scale / sum);
     EACH_VEC(c, n, cols, row_store(d, c, n, factor * vec_exp(f32_load(row, c, n) - max)));
-    put(d, target, (float)(scale * expm1(-loss))); /* p - 1, exact also when p is near 1 */
+    put(d, target, (float)(scale * expm1(-loss))); /* p - 1, accurate also when p is near 1 */
     return loss;
 }
 

@@ -35,7 +35,7 @@ static struct two_sums gradient_sums(const float *v, const float *dh, const floa
     return (struct two_sums){sum_lanes(dots), sum_lanes(gradients)};
 }
 
-/* In double, which costs little for so few numbers. */
+/* Replaces s by its softmax, computed in double, which costs little for so few numbers. */
 static void softmax(float *s, size_t n)
 {
     double max = -INFINITY, sum = 0;
@@ -56,7 +56,8 @@ VEC_INLINE void mix_one(float *h, const float *const *v, const float *alpha, siz
     f32_store(h, c, n, sum);
 }
 
-/* Four vectors at a time, since each v is a separate stream. */
+/* Computes h = sum of alpha_j v_j, four vectors at a time, since each v is a separate
+ * stream. */
 static void mix_row(float *h, const float *const *v, const float *alpha, size_t n, size_t cols)
 {
     size_t c = 0;
@@ -110,8 +111,8 @@ static void score_gradients(struct mix_term *m, size_t n, const float *dh, const
     double mean = 0;
     for (size_t j = 0; j < n; j++) {
         struct two_sums sums = gradient_sums(m[j].v, dh, q, g, cols);
-        m[j].v_factor = sums.a; /* p . v for now */
-        m[j].p_factor = sums.b; /* the gradient of alpha for now */
+        m[j].v_factor = sums.a; /* temporarily p . v */
+        m[j].p_factor = sums.b; /* temporarily the gradient of alpha */
         mean += (double)m[j].alpha * sums.b;
     }
     for (size_t j = 0; j < n; j++) {

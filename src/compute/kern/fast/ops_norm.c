@@ -64,7 +64,7 @@ struct back_row {
     const float *w;
     float *dw, *db;
     float mean_x, scale;   /* the row's mean and rstd */
-    float e_mean, ez_mean; /* of e = dy * w and of e z, z = (x - mean) * rstd */
+    float e_mean, ez_mean; /* means of e = dy * w and of e * z, where z = (x - mean) * rstd */
 };
 
 /* Adds to the row's two sums and to the gradients of the parameters. */

@@ -69,7 +69,8 @@ void WF_KERN(wf_ops_add)(struct wf_mat out, struct wf_mat a, struct wf_mat b, si
     }
 }
 
-/* Four rows at a time, which divides the loads and stores of the sums by four. */
+/* Adds four rows at a time, which divides the number of loads and stores of the sums by
+ * four. */
 VEC_INLINE void sum_four(float *sums, const struct wf_mat *x, size_t c, size_t n)
 {
     vec low = row_load(x[0], c, n) + row_load(x[1], c, n);
@@ -98,7 +99,8 @@ static float element(struct wf_mat x, size_t c)
     return row_load(x, c, 1)[0];
 }
 
-/* Returns the first non-finite column of a row that has one. */
+/* Returns the column of the first non-finite element of a row.  The row must have such an
+ * element. */
 static size_t find_nonfinite_column(struct wf_mat x)
 {
     size_t c = 0;

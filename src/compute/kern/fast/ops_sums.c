@@ -18,7 +18,7 @@ static bool any_out_of_range(const struct sum_flags *d)
     return vec_any(d->contributions) || any_negative(d->sums);
 }
 
-/* Adds VEC elements. */
+/* Adds VEC elements of x to exact sums. */
 VEC_INLINE void exact_add(int64_t *sums, const float *x, bool fresh, struct sum_flags *d)
 {
     d->contributions |= (vec_i32)vec_abs(vec_load(x)) > below_4096;
@@ -105,7 +105,8 @@ static bool seen_before(const int32_t *ids, size_t r)
 
 enum { PIECE = 64 }; /* columns per block of sums on the stack */
 
-/* Adds all rows with the id of row r, which is the first one, to the content of the table. */
+/* Adds all rows that have the same id as row r to the content of the table.  Row r must be the
+ * first row with this id. */
 static bool single_scatter(float *table, const int32_t *ids, struct wf_mat dx, size_t r,
                            size_t rows, size_t col, size_t n)
 {
@@ -138,7 +139,7 @@ bool WF_KERN(wf_ops_scatter)(struct wf_sink sink, size_t table_cols, const int32
     return bad;
 }
 
-/* Adds HALF elements. */
+/* Adds HALF exact sums b to a. */
 VEC_INLINE vec_half_u64 merge(int64_t *a, const int64_t *b)
 {
     vec_half_u64 more = (vec_half_u64)exact_load(b), sum = (vec_half_u64)exact_load(a) + more;
@@ -180,8 +181,8 @@ void WF_KERN(wf_ops_exact_to_f32)(float *out, const int64_t *sums, size_t n)
     EACH_VEC(i, k, n, f32_store(out, i, k, gradient(sums, NULL, i, k)));
 }
 
-/* Sixteen sums by the index modulo 16, for every vector width.  The square of an fp32 is exact
- * in double, so it does not matter whether it is fused with the addition. */
+/* For every vector width, element i is added to partial sum i % 16.  The square of an fp32 is
+ * exact in double, so a fused multiply-add gives the same result as a separate addition. */
 enum { SQUARE_LANES = 16 / HALF };
 
 VEC_INLINE void add_squares(vec_half_f64 *sums, vec x)

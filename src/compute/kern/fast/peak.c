@@ -5,7 +5,8 @@
 
 extern const struct wf_peak_loop WF_KERN(wf_peak_loop);
 
-/* Explicit, since builds with little optimization do not fuse by themselves. */
+/* Returns a * b + c as an explicit fused operation, since builds with little optimization do
+ * not fuse. */
 VEC_INLINE vec multiply_add(vec a, vec b, vec c)
 {
 #if defined(__AVX512F__)
@@ -37,7 +38,7 @@ static float run(size_t rounds)
     return vec_sum(sum);
 }
 
-/* Several sums in parallel, so that additions do not limit the rate. */
+/* Number of parallel sums, so that the latency of additions does not limit the rate. */
 enum { READ_SUMS = 4 };
 
 static float sum_floats(const float *at, size_t n)

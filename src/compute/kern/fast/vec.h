@@ -62,7 +62,8 @@ VEC_INLINE void vec_store(float *p, vec v)
 
 VEC_INLINE vec vec_set(float x)
 {
-    return x - (vec){0}; /* not 0 + x, which costs an addition: -0 + 0 is +0 */
+    /* Not 0 + x: the compiler cannot remove that addition, since 0 + -0 is +0. */
+    return x - (vec){0};
 }
 
 /* Load and store the first n < VEC elements.  The other elements of a loaded vector are zero;
@@ -96,8 +97,8 @@ VEC_INLINE vec vec_join(vec_half low, vec_half high)
 #endif
 }
 
-/* Returns the sum of all elements.  Adds pairs at a fixed distance, halving the width: one
- * order per width. */
+/* Returns the sum of all elements.  Repeatedly adds the upper half to the lower half, so the
+ * order depends only on the width. */
 VEC_INLINE float vec_sum(vec v)
 {
     typedef float four __attribute__((vector_size(16)));
@@ -149,7 +150,7 @@ VEC_INLINE vec vec_first(vec v, size_t n, vec rest)
     return vec_select(index < (int32_t)n, v, rest);
 }
 
-/* Returns a > b ? a : b, which is b if one is NaN; min likewise. */
+/* Returns a > b ? a : b, which is b if a or b is NaN.  vec_min() treats NaN in the same way. */
 VEC_INLINE vec vec_max(vec a, vec b)
 {
 #if defined(__AVX512F__)
@@ -214,7 +215,8 @@ VEC_INLINE vec vec_sqrt(vec x)
 #endif
 }
 
-/* Returns e^x to about 1e-7 relative; 0 below -87.3, infinity above 88.7, NaN stays NaN. */
+/* Returns e^x with a relative error of about 1e-7; 0 below -87.3, infinity above 88.7, NaN
+ * stays NaN. */
 VEC_INLINE vec vec_exp(vec x)
 {
     const vec high = vec_set(88.8f), low = vec_set(-87.33654f);
@@ -236,7 +238,7 @@ VEC_INLINE vec vec_exp(vec x)
     __mmask16 seen = _mm512_cmp_ps_mask((__m512)x, (__m512)low, _CMP_NLT_UQ);
     return (vec)_mm512_maskz_scalef_ps(seen, (__m512)p, (__m512)n);
 #else
-    /* 2^n in two steps: n may be 128, for which 2^n is not a float. */
+    /* Multiply by 2^n in two steps, since n may be 128, and 2^128 is not a float. */
     vec_i32 exponent = (vec_i32)shifted - 0x4b400000;
     vec_i32 half = exponent >> 1;
     p *= (vec)((vec_u32)(half + 127) << 23);

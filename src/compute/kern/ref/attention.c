@@ -16,7 +16,8 @@ static double dot(struct wf_mat x, size_t x_row, size_t x_col, struct wf_mat y, 
     return sum;
 }
 
-/* A head of one sequence: its first row, and the first columns of its queries and keys. */
+/* A query head of one sequence: the first row of the sequence, the first column of the head's
+ * queries, and the first column of its keys. */
 struct position {
     size_t row, col, kv_col;
 };
@@ -44,8 +45,8 @@ static double log_sum(const struct wf_attention *a, struct position at, size_t q
     return max + log(sum);
 }
 
-/* Returns zeroed rows of `head` doubles for sums.  Returns NULL if memory runs out: the caller
- * then writes nothing, which makes a test fail. */
+/* Returns zeroed rows of `head` doubles for sums.  Returns NULL if memory runs out.  The caller
+ * then writes no results, so that the test fails. */
 static double *sums_new(const struct wf_attention *a, size_t rows)
 {
     return calloc(rows * a->head, sizeof(double));
@@ -87,7 +88,7 @@ void wf_attention_forward_ref(const struct wf_attention *a)
     free(out);
 }
 
-/* Adds the contribution of one query head to dk and dv, and writes its dq. */
+/* Adds the contribution of one query head to dk and dv, and writes dq of that head. */
 static void backward_head(const struct wf_attention *a, size_t sequence, size_t h, double *dq,
                           double *dk, double *dv)
 {

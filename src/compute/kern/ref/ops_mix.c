@@ -58,7 +58,7 @@ static void score_gradients(double *dots, double *ds, struct wf_mat dh, const fl
         for (size_t c = 0; c < cols; c++) {
             double x = wf_ref_get(v[j], r, c);
             dots[j] += x * q[c] * g[c];
-            ds[j] += x * wf_ref_get(dh, r, c); /* the gradient of alpha_j for now */
+            ds[j] += x * wf_ref_get(dh, r, c); /* temporarily the gradient of alpha_j */
         }
         mean += alpha[r * n + j] * ds[j];
     }

@@ -62,7 +62,7 @@ static void parameters_backward(float *dw, float *db, struct wf_mat dy, struct w
     }
 }
 
-/* mean and db are NULL for RMSNorm. */
+/* Implements both backwards.  `mean` and `db` are NULL for RMSNorm. */
 static void norm_backward(struct wf_mat dx, struct wf_mat residual, struct wf_mat copy,
                           float *dw, float *db, struct wf_mat dy, struct wf_mat x,
                           const float *mean, const float *rstd, const float *w, size_t rows,

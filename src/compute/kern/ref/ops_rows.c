@@ -18,7 +18,7 @@ static wf_bf16 to_bf16(float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     if (isnan(value))
-        return (wf_bf16)(bits >> 16 | 0x40); /* keeps it NaN if only the low half made it one */
+        return (wf_bf16)(bits >> 16 | 0x40); /* stays NaN without the low half */
     uint32_t low = bits & 0xffff, high = bits >> 16;
     bool up = low > 0x8000 || (low == 0x8000 && high % 2 == 1);
     return (wf_bf16)(high + up);
@@ -65,7 +65,7 @@ bool wf_ref_scatter(struct wf_sink sink, size_t table_cols, const int32_t *ids,
             size_t before = 0;
             while (ids[before] != ids[r])
                 before++;
-            if (before < r) /* already added with the first row of its id */
+            if (before < r) /* the first row with the same id has already added this row */
                 continue;
             bad |= wf_ref_sink_add((struct wf_sink){.exact = &sum}, table, 1);
             for (size_t i = r; i < rows; i++)

@@ -8,8 +8,8 @@ static const double unit = 0x1p-50;
 static const int64_t limit = INT64_C(1) << 62; /* 2^12 in units of 2^-50 */
 _Static_assert(WF_EXACT_BITS == 50, "unit and limit assume 50 bits");
 
-/* a += b.  Returns true if a, b or the sum is out of range; a is then unchanged unless only the
- * sum is. */
+/* Computes a += b.  Returns true if a, b or the sum is out of range.  If a or b is out of
+ * range, a does not change. */
 static bool exact_add(int64_t *a, int64_t b)
 {
     if (*a <= -limit || *a >= limit || b <= -limit || b >= limit)
@@ -56,8 +56,8 @@ static float gradient(const int64_t *exact, const float *fast, size_t i)
     return exact != NULL ? (float)exact[i] * (float)unit : fast[i];
 }
 
-/* Sixteen sums by the index modulo 16, then pairs at half the distance: an order that every
- * instruction set can use. */
+/* Element i is added to partial sum i % 16.  The 16 partial sums are then added in pairs at
+ * distance 8, 4, 2 and 1.  Every instruction set can use this order. */
 double wf_ref_sum_squares(const int64_t *exact, const float *fast, size_t n)
 {
     assert(n <= WF_NORM_SEGMENT);
