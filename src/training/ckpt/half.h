@@ -1,5 +1,5 @@
-/* Converts between fp32 and the two-byte types BF16 and F16.  Widening is exact; narrowing rounds
- * to nearest even. */
+/* Converts between fp32 and the two-byte types BF16 and F16.  Widening is exact; narrowing
+ * rounds to nearest even. */
 #ifndef TRAINING_CKPT_HALF_H
 #define TRAINING_CKPT_HALF_H
 

@@ -28,13 +28,13 @@
  *         st = wf_ckpt_read(store, "wte.weight", WF_STORE_FIELD_M, begin, n, out, err);
  *     wf_ckpt_free(store);
  *
- * Files are untrusted input: each piece is compared with its hash before its values are returned,
- * and neither symbolic links and pipes nor files outside of the directory are opened.  The
+ * Files are untrusted input: each piece is compared with its hash before its values are
+ * returned.  Symbolic links, pipes and files outside of the directory are not opened.  The
  * position in the training data is not stored, because the step number determines batches and
  * random numbers.
  *
- * All functions are Local and may be called from any thread; a writer is used by one thread at a
- * time.
+ * All functions are Local and may be called from any thread.  A writer must be used by only
+ * one thread at a time.
  */
 #ifndef TRAINING_CKPT_STORE_H
 #define TRAINING_CKPT_STORE_H

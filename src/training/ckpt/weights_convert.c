@@ -23,8 +23,7 @@ struct job {
     uint64_t step;
     const struct wf_weights_extras *extras; /* NULL: no extra files */
     const char *path;
-    char *
-        root; /* owned: a temporary directory beside `path` in which the checkpoint is written */
+    char *root;     /* owned: temporary directory beside `path` for the new checkpoint */
     float **values; /* owned: values of all tensors, one array per tensor */
     float *zeros;   /* owned: zeros for the moments; has the size of the largest tensor */
 };

@@ -16,8 +16,8 @@ struct wf_meta {
  * runs out.  Local. */
 char *wf_meta_sibling_path(const struct wf_shards *shards, const char *name);
 
-/* Reads meta.json.  All fields are zero if the shards are in several directories or the file does
- * not exist.  Local. */
+/* Reads meta.json.  All fields are zero if the shards are in several directories or the file
+ * does not exist.  Local. */
 struct wf_meta wf_meta_read(const struct wf_shards *shards);
 
 /* Stores the vocabulary size of the tokenizer that made the shards.  Reads the size from

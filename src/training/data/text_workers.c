@@ -1,5 +1,5 @@
-/* A ring of jobs.  The calling thread fills slots with text and consumes their results one round
- * later; workers process the filled slots in order.
+/* Implements a ring of jobs.  The calling thread fills a slot with text and consumes the result
+ * before it fills the slot again.  Workers process the filled slots in order.
  *
  *     free ──► filled ──► started ──► done ──► free
  *       calling thread  └─ workers ─┘   calling thread

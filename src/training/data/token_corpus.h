@@ -1,6 +1,6 @@
 /* Writes texts as token shards.
  *
- *     OUT/train-000000.bin ...   tokens of the training documents, each followed by its end token
+ *     OUT/train-000000.bin ...   tokens of the training documents, each with its end token
  *     OUT/val-000000.bin ...     tokens of the validation documents, likewise
  *     OUT/tokenizer.json         the tokenizer; not written if tokens are bytes
  *     OUT/meta.json              statistics

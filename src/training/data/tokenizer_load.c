@@ -1,4 +1,5 @@
-/* Reads tokenizers: tokenizer.json, or vocab.json with merges.txt.  The files are untrusted input. */
+/* Reads tokenizers: tokenizer.json, or vocab.json with merges.txt.  The files are
+ * untrusted input. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

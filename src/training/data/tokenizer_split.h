@@ -1,5 +1,5 @@
-/* Splits text into pieces with the patterns of well-known vocabularies.  Byte-pair merges do not
- * cross pieces.
+/* Splits text into pieces with the patterns of well-known vocabularies.  Byte-pair merges
+ * do not cross pieces.
  *
  *     "Hello world's 42" -> "Hello" " world" "'s" " 42"
  *
