@@ -234,10 +234,9 @@ static bool add_product(size_t *sum, size_t a, size_t b)
 static bool count_gpt2(const struct weft_model *m, struct wf_param_counts *p)
 {
     size_t d = m->dim, matrices = 0, vectors = 0, embedding = 0, word = 0;
-    bool fits = add_product(&matrices, 4 * d, d)         /* query, key, value, output */
-                && add_product(&matrices, 2 * d, m->ffn) /* two matrices of the MLP */
-                &&
-                add_product(&vectors, d, 4 + 3 + 1 + 1) /* two norms; q, k, v, output biases */
+    bool fits = add_product(&matrices, 4 * d, d)            /* query, key, value, output */
+                && add_product(&matrices, 2 * d, m->ffn)    /* two matrices of the MLP */
+                && add_product(&vectors, d, 4 + 3 + 1 + 1)  /* two norms; biases of dim */
                 && wf_size_add(vectors, m->ffn, &vectors)   /* the bias inside the MLP */
                 && add_product(&word, d, m->vocab)          /* word embedding and head */
                 && add_product(&embedding, d, m->ctx)       /* position embedding */
