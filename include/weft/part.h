@@ -103,7 +103,7 @@ WEFT_API enum weft_status weft_partition_parse_pattern(struct weft_partition *p,
 /* Sums over the items of each stage.  All arrays are (n_stages) and owned. */
 struct weft_stage_sums {
     uint32_t n_stages;
-    double *f, *i, *w; /* per micro-batch */
+    double *f, *i, *w; /* times per micro-batch */
     size_t *state_bytes, *act_bytes;
 };
 

@@ -7,7 +7,7 @@
  *         weft_sync_register(sync, step, ids, sizes, n, &err);
  *         for (size_t i = n; i-- > 0;) {
  *             backward(layer[i], grad[i]);
- *             weft_sync_push(sync, step, ids[i], grad[i], &err);    reduced while others compute
+ *             weft_sync_push(sync, step, ids[i], grad[i], &err);    reduced meanwhile
  *         }
  *         weft_sync_wait(sync, step, &err);                         grad[i] is now the mean
  *         update(weights, grad);
@@ -100,7 +100,7 @@ WEFT_API enum weft_status weft_sync_leave(struct weft_sync *s, struct weft_error
 
 /* Totals since the creation of the reducer. */
 struct weft_sync_counts {
-    uint64_t messages, bytes; /* sent */
+    uint64_t messages, bytes; /* messages and bytes sent */
     uint64_t work; /* number of pieces sent, received and summed, plus number of look-ups */
     /* Bytes that are currently allocated; memory is reused and grows on demand. */
     uint64_t memory;

@@ -140,7 +140,7 @@ struct weft_trace_summary {
     uint32_t n_ranks;
     /* Numbers of events; a pair counts as one; a message is counted at its send. */
     size_t n_compute, n_messages;
-    uint64_t bytes; /* sent */
+    uint64_t bytes; /* bytes sent */
     double makespan, span, bubble, bubble_span;
     double *busy, *idle, *rank_span; /* owned: (ranks) */
 };

@@ -117,14 +117,14 @@ struct weft_layout {
     double time;                   /* time of a step: makespan (or span) plus reduction */
     double makespan, span, bubble, reduction;
     double bound;      /* lower bound of makespan (or span) for this placement and partition */
-    size_t peak_bytes; /* maximum over all ranks */
+    size_t peak_bytes; /* maximum of the peak memory over all ranks */
     struct weft_schedule *result; /* owned */
 };
 
 struct weft_layouts {
     size_t n;
     struct weft_layout *at; /* owned: the best first */
-    size_t n_tried;         /* timed */
+    size_t n_tried;         /* layouts that were timed */
     size_t n_pruned;        /* layouts that were excluded by a bound */
     size_t n_over_limit;    /* layouts that were excluded by the memory limit */
 };

@@ -297,7 +297,7 @@ static void announce_exit(struct endpoint *e)
     }
 }
 
-/* Returns true if this is the first of the leaving ranks and another rank does not leave. */
+/* Returns true if this rank is the first leaving rank and some other rank does not leave. */
 static bool has_to_call_launcher(const struct endpoint *e)
 {
     bool behind = false;
