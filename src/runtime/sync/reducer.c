@@ -427,7 +427,7 @@ static enum weft_status check_unpushed(struct weft_sync *s, struct weft_error *e
     return check_fatal(s, st, err);
 }
 
-/* Sets *yes once no peer sends to this rank any more and all of its messages were read. */
+/* Waits until no peer sends to this rank any more and all messages of this rank were read. */
 static enum weft_status finish(struct weft_sync *s, struct weft_error *err)
 {
     WEFT_TRY(check_intact(s, err));
