@@ -1,5 +1,5 @@
 /* Reads and writes Hugging Face directories: config.json with the weights in model.safetensors,
- * or in several shards, model-00001-of-00003.safetensors ..., with model.safetensors.index.json.
+ * or in several shards model-00001-of-00003.safetensors ... with model.safetensors.index.json.
  *
  *     struct wf_hf *hf;
  *     WEFT_TRY(wf_hf_open("gpt2", &hf, err));
