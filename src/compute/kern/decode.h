@@ -3,8 +3,8 @@
  *
  * A weight has the shape (outputs, inputs), so an output is a dot product of two rows.  The
  * order of summation depends only on the number of inputs.  Results do not depend on how
- * outputs are divided into tasks or on the number of vectors multiplied at a time.  The reference
- * versions are in plain C and sum in double. */
+ * outputs are divided into tasks or on the number of vectors multiplied at a time.  The
+ * reference versions are in plain C and sum in double. */
 #ifndef COMPUTE_KERN_DECODE_H
 #define COMPUTE_KERN_DECODE_H
 

@@ -99,8 +99,9 @@ struct wf_gemm_shape {
 enum weft_status wf_gemm_new(const struct wf_gemm_shape *shape, const size_t *row_counts,
                              size_t n_row_counts, struct wf_pool *pool, struct wf_gemm **out,
                              struct weft_error *err);
-void wf_gemm_free(struct wf_gemm *p);          /* NULL is allowed */
-size_t wf_gemm_bytes(const struct wf_gemm *p); /* of scratch memory */
+void wf_gemm_free(struct wf_gemm *p); /* NULL is allowed */
+/* Returns the size of the scratch memory in bytes. */
+size_t wf_gemm_bytes(const struct wf_gemm *p);
 
 /* Called once rows [row0, row1) x columns [col0, col1) of C are complete, by the worker that
  * has them in its cache. */
@@ -131,8 +132,9 @@ struct wf_wgrad;
 enum weft_status wf_wgrad_new(size_t max_k, size_t max_n, enum wf_dtype type,
                               struct wf_pool *pool, struct wf_wgrad **out,
                               struct weft_error *err);
-void wf_wgrad_free(struct wf_wgrad *o);          /* NULL is allowed */
-size_t wf_wgrad_bytes(const struct wf_wgrad *o); /* of scratch memory */
+void wf_wgrad_free(struct wf_wgrad *o); /* NULL is allowed */
+/* Returns the size of the scratch memory in bytes. */
+size_t wf_wgrad_bytes(const struct wf_wgrad *o);
 
 /* Computes sink (m, n) (+)= A^T B, with A (k, m) and B (k, n) of the type given to
  * wf_wgrad_new().  Every WF_WGRAD_TOKENS rows are a separate contribution.  Returns true if a

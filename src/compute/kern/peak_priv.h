@@ -20,7 +20,7 @@ extern const struct wf_peak_loop wf_peak_loop_portable;
 #if defined(__x86_64__)
 extern const struct wf_peak_loop wf_peak_loop_avx2;
 extern const struct wf_peak_loop wf_peak_loop_avx512;
-/* Run is NULL if the build does not support bf16. */
+/* Its `run` is NULL if the build does not support bf16. */
 extern const struct wf_peak_loop wf_peak_loop_bf16;
 #endif
 
