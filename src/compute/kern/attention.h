@@ -23,7 +23,7 @@ struct wf_attention {
     size_t batch, seq;
     size_t heads, kv_heads; /* heads is a multiple of kv_heads */
     size_t head;            /* elements per head */
-    /* Q: (batch * seq, heads * head); k, v: (batch * seq, kv_heads * head). */
+    /* q: (batch * seq, heads * head); k, v: (batch * seq, kv_heads * head). */
     struct wf_mat q, k, v;
     struct wf_mat out; /* same shape as q */
     float *lse;        /* (batch, heads, seq): logarithm of the sum of exponentials */

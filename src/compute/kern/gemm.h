@@ -51,7 +51,7 @@ enum wf_pack_form {
 };
 
 struct wf_packed {
-    /* K may exceed the number of rows of the matrix; the additional rows are zero. */
+    /* `k` may exceed the number of rows of the matrix; the additional rows are zero. */
     size_t k, n;
     enum wf_pack_form form;
     void *at; /* borrowed */

@@ -34,9 +34,9 @@ struct wf_wgrad {
     const struct wf_gemm_kernel *kernel;
     const struct wf_ops *ops;
     unsigned workers;
-    size_t strips_bytes;   /* per worker */
+    size_t strips_bytes;   /* bytes of strips per worker */
     char *panels, *strips; /* owned */
-    bool *bad;             /* owned, per worker */
+    bool *bad;             /* owned; for each worker: a sum is out of range */
 };
 
 /* Returns the number of strips per task.  Shorter strips give more strips per task, with the

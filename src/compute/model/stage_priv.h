@@ -121,7 +121,7 @@ struct wf_tstage {
     /* Owned; an entry is NULL if the stage does not need the product. */
     struct wf_gemm *gemm[N_GEMMS];
     struct wf_wgrad *wgrad;      /* owned; for the gradients of the layers' weights */
-    struct wf_wgrad *head_wgrad; /* owned */
+    struct wf_wgrad *head_wgrad; /* owned; for the gradient of the head's weight */
 
     /* Owned; memory of spec.slots slots, or NULL if the caller provides the memory. */
     char *slots;

@@ -56,7 +56,8 @@ void wf_optim_free(struct wf_optim *o); /* NULL is allowed */
 
 /* Returns the tensors with their moments, for checkpoints; borrowed. */
 const struct wf_optim_tensor *wf_optim_tensors(const struct wf_optim *o, size_t *n);
-size_t wf_optim_bytes(const struct wf_optim *o); /* Returns the size of the moments in bytes. */
+/* Returns the size of the moments in bytes. */
+size_t wf_optim_bytes(const struct wf_optim *o);
 
 /* Returns the sum of squares of all gradients, computed in double.  Each tensor is divided into
  * segments of WF_NORM_SEGMENT elements; the sums of the segments are added in order of tensors
