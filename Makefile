@@ -14,6 +14,12 @@
 #   make bench       measures the planner
 #   make install     installs into PREFIX (/usr/local); DESTDIR is honoured
 #   make setup       installs missing packages
+#   make python      builds the Python package in place (python/)
+#   make test-python runs the tests of the Python package, without PyTorch
+#   make asan-python the same under the address sanitizer and with Python's debug allocator
+#   make wheel       builds a wheel of the Python package into build/wheel
+#   make setup-torch makes a virtual environment with PyTorch 2.13 in build/torch-venv
+#   make test-torch  runs the tests of the Python package with PyTorch
 #   make setup-browser   also installs a browser, which the tests of HTML pages use
 #   make clean       removes build/
 
@@ -22,12 +28,12 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 MAKEFLAGS += --no-print-directory
 
-# ranks as threads, the executor, reductions, the thread pool and the trainer
-CONCURRENT := ^(comm/inproc|exec/|sync/|kern/pool|trainer/(ranks|bits|alloc|checkpointer|evaluate)|cli/(train_ranks|resume)$$)
+# ranks as threads, the examples, the executor, reductions, the thread pool and the trainer
+CONCURRENT := ^(comm/inproc|examples/|exec/|sync/|kern/pool|trainer/(ranks|bits|alloc|checkpointer|evaluate)|cli/(train_ranks|resume)$$)
 
 .NOTPARALLEL: # prerequisites run in the order written; CMake runs jobs in parallel
 .PHONY: all setup setup-browser test test-deep test-plan races bits tidy fuzz check format demo bench \
-        install clean
+        install clean python test-python asan-python wheel setup-torch test-torch
 
 all:
 	@command -v cmake >/dev/null || { echo 'cmake is missing: run "make setup" first' >&2; exit 1; }
@@ -52,10 +58,49 @@ test-plan:
 	@cmake --build --preset plan -j $(JOBS)
 	@ctest --preset plan -j $(JOBS)
 
+# The virtual environments are only for development: the package itself needs a C compiler and setuptools.
+build/python-venv/bin/pytest:
+	@tools/setup.sh --python
+	@python3 -m venv build/python-venv
+	@build/python-venv/bin/pip -q install setuptools wheel pytest
+
+python: build/python-venv/bin/pytest
+	@cd python && ../build/python-venv/bin/python -W ignore setup.py -q build_ext --inplace
+
+test-python: python
+	@cd python && PYTHONMALLOC=debug ../build/python-venv/bin/python -m pytest -q -m 'not torch'
+
+# The address and undefined-behaviour sanitizers; Python itself is not instrumented.
+asan-python: build/python-venv/bin/pytest
+	@cd python && WEFT_CFLAGS='-g -fsanitize=address,undefined -fno-sanitize-recover=undefined' \
+	    WEFT_LDFLAGS='-fsanitize=address,undefined' ../build/python-venv/bin/python -W ignore setup.py -q \
+	    build --build-base ../build/python-asan/tmp --build-lib ../build/python-asan/lib
+	@rm -rf build/python-asan/tests && cp -r python/tests build/python-asan/tests
+	@cd build/python-asan && env PYTHONMALLOC=debug PYTHONPATH=lib \
+	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	    LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	    ../python-venv/bin/python -m pytest -q -p no:cacheprovider tests -m 'not torch'
+
+wheel: build/python-venv/bin/pytest
+	@rm -rf build/wheel
+	@build/python-venv/bin/pip -q wheel --no-deps --no-build-isolation -w build/wheel ./python
+	@ls build/wheel/*.whl
+
+setup-torch:
+	@tools/setup.sh --python
+	@[ -x build/torch-venv/bin/python ] || python3 -m venv build/torch-venv
+	@build/torch-venv/bin/pip -q install torch==2.13.0 pytest numpy
+	@build/torch-venv/bin/pip -q install --no-deps --force-reinstall ./python
+
+test-torch:
+	@[ -x build/torch-venv/bin/pytest ] || { echo 'PyTorch is missing: run "make setup-torch" first' >&2; exit 1; }
+	@build/torch-venv/bin/pip -q install --no-deps --force-reinstall ./python
+	@cd build && torch-venv/bin/python -m pytest -q -m torch -c ../python/pyproject.toml ../python/tests
+
 races:
 	@cmake --preset tsan >/dev/null
 	@cmake --build --preset tsan -j $(JOBS)
-	@ctest --preset tsan -j $(JOBS) -R '$(CONCURRENT)'
+	@ctest --preset tsan -j $(JOBS) -R '$(CONCURRENT)' -E 'openmpi|mpich' # MPI itself is not clean
 
 bits: all
 	@tools/bits.sh

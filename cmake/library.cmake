@@ -35,17 +35,18 @@ function(weft_add_libraries target name prefix)
                           OUTPUT_NAME ${name} LINKER_LANGUAGE C)
 endfunction()
 
-# weft_install_library(target name PREFIX description): installs both libraries and <name>.pc.
+# weft_write_pc(name description private_packages private_libs packages): writes and installs <name>.pc.
 # The .pc file derives the prefix from its own location, so an installed tree can be moved.
-function(weft_install_library target name prefix description)
+function(weft_write_pc PC_NAME PC_DESCRIPTION PC_REQUIRES PC_LIBS PC_PACKAGES)
     file(RELATIVE_PATH WEFT_PC_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
     string(REGEX REPLACE "/$" "" WEFT_PC_PREFIX "${WEFT_PC_PREFIX}")
-    set(PC_NAME ${name})
-    set(PC_DESCRIPTION ${description})
-    set(PC_REQUIRES ${${prefix}_PC_REQUIRES})
-    set(PC_LIBS ${${prefix}_PC_LIBS})
-    configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
-    install(FILES ${PROJECT_BINARY_DIR}/${name}.pc
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in ${PROJECT_BINARY_DIR}/${PC_NAME}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${PC_NAME}.pc
             DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+# weft_install_library(target name PREFIX description): installs both libraries and <name>.pc.
+function(weft_install_library target name prefix description)
+    weft_write_pc(${name} ${description} "${${prefix}_PC_REQUIRES}" "${${prefix}_PC_LIBS}" "")
     install(TARGETS ${target}_static ${target}_shared)
 endfunction()

@@ -7,7 +7,11 @@ set(program_sources ${weft_sources})
 list(FILTER program_sources INCLUDE REGEX "^src/(cli|manual|terminal)/")
 set(bench_sources ${weft_sources})
 list(FILTER bench_sources INCLUDE REGEX "^src/bench/")
-list(FILTER weft_sources EXCLUDE REGEX "^src/(cli|manual|terminal|bench)/")
+set(unpack_sources ${weft_sources})
+list(FILTER unpack_sources INCLUDE REGEX "^src/unpack/")
+set(conformance_sources ${weft_sources})
+list(FILTER conformance_sources INCLUDE REGEX "^src/conformance/")
+list(FILTER weft_sources EXCLUDE REGEX "^src/(cli|manual|terminal|unpack|bench|conformance)/")
 
 # The fast kernels are compiled once for each instruction set.  The program selects one when it starts
 # (compute/kern/isa.h).
@@ -56,6 +60,14 @@ weft_add_libraries(weft weft WEFT $<TARGET_OBJECTS:weft_plan_objects>
                    $<TARGET_OBJECTS:weft_objects> ${fast_objects})
 weft_install_library(weft weft WEFT ${PROJECT_DESCRIPTION})
 
+# ---- libweft-conformance: tests of transports, for programs that bring their own --------------------
+add_library(weft_conformance STATIC ${conformance_sources})
+target_link_libraries(weft_conformance PRIVATE weft_flags)
+set_target_properties(weft_conformance PROPERTIES OUTPUT_NAME weft-conformance
+                      POSITION_INDEPENDENT_CODE ON)
+weft_write_pc(weft-conformance "Tests of transports for libweft (weft/transport.h)" "" "" weft)
+install(TARGETS weft_conformance)
+
 # ---- Transport modules: one for each installed MPI ------------------------------------------------
 # Only these modules link MPI.  They are beside the program, which loads one if that MPI launched it.
 set(WEFT_MPIS)
@@ -95,8 +107,11 @@ endif()
 # ---- The weft program, its manual pages and its shell completion ----------------------------------
 add_library(weft_bench STATIC ${bench_sources}) # only for the program and its tests; not installed
 target_link_libraries(weft_bench PUBLIC weft_static PRIVATE weft_flags)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
+add_library(weft_unpack STATIC ${unpack_sources}) # the same; the libraries do not need zlib
+target_link_libraries(weft_unpack PUBLIC weft_static PkgConfig::ZLIB PRIVATE weft_flags)
 add_executable(weft ${program_sources})
-target_link_libraries(weft PRIVATE weft_flags weft_version weft_bench weft_static)
+target_link_libraries(weft PRIVATE weft_flags weft_version weft_bench weft_unpack weft_static)
 
 # weft_add_page(file word...): writes the output of "weft help <words>" to a file.
 function(weft_add_page file)

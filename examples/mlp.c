@@ -1,14 +1,16 @@
-/* Implements custom stages: a small perceptron in two stages, trained by the same calls that a
- * pipeline makes.  It classifies points as inside a disk (class 0) or in the ring around it (class 1).
+/* Implements custom stages: a small perceptron in two stages, trained by the same calls that
+ * a pipeline makes.  It classifies points as inside a disk (class 0) or in the ring around
+ * it (class 1).
  *
  *     stage 0: 2 -> 16, tanh        stage 1: 16 -> 2, softmax, loss
  *
- * Each stage implements weft/stage.h: forward saves the inputs of its backward in the given slot,
- * backward_input computes the gradient of the input, backward_weight adds to the weight gradients.
- * Both stages run in one thread.  The four micros of a step run their forwards one after the other
- * and their backwards in reverse order.
+ * Each stage implements weft/stage.h: forward saves the inputs of its backward in the given
+ * slot, backward_input computes the gradient of the input, backward_weight adds to the weight
+ * gradients.  Both stages run in one thread.  The four micros of a step run their forwards one
+ * after the other and their backwards in reverse order.
  *
- *     cc mlp.c $(pkg-config --cflags --libs weft) -lm && ./a.out
+ *     cc mlp.c $(pkg-config --cflags --libs weft) -lm
+ *     ./a.out
  */
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +36,7 @@ static void softmax_loss(struct layer *l, const struct weft_stage_call *call, fl
     float *dz = l->dz[call->slot][row];
     float top = z[0] > z[1] ? z[0] : z[1];
     float sum = expf(z[0] - top) + expf(z[1] - top);
-    int target = call->targets[row];
+    int target = ((const int32_t *)call->targets)[row];
     if (target < 0) { /* ignored */
         memset(dz, 0, l->out * sizeof(float));
         return;
@@ -47,21 +49,25 @@ static void softmax_loss(struct layer *l, const struct weft_stage_call *call, fl
 static enum weft_status forward(void *self, const struct weft_stage_call *call,
                                 struct weft_error *err)
 {
-    struct layer *l = self;
-    const float *in = call->in;
-    float *out = call->out;
+    struct layer *l = (struct layer *)self;
+    const float *in = (const float *)call->in;
+    float *out = (float *)call->out;
     (void)err;
+
     if (l->last)
         *call->loss = 0;
+
     for (uint32_t row = 0; row < call->rows; row++) {
         float *x = l->x[call->slot][row], *y = l->y[call->slot][row];
         memcpy(x, in + row * l->in, l->in * sizeof(float));
+
         for (int o = 0; o < l->out; o++) {
             float z = l->b[o];
             for (int i = 0; i < l->in; i++)
                 z += l->w[o][i] * x[i];
             y[o] = l->last ? z : tanhf(z);
         }
+
         if (l->last)
             softmax_loss(l, call, y, (int)row);
         else
@@ -73,9 +79,9 @@ static enum weft_status forward(void *self, const struct weft_stage_call *call,
 static enum weft_status backward_input(void *self, const struct weft_stage_call *call,
                                        struct weft_error *err)
 {
-    struct layer *l = self;
-    const float *dout = call->dout;
-    float *din = call->din;
+    struct layer *l = (struct layer *)self;
+    const float *dout = (const float *)call->dout;
+    float *din = (float *)call->din;
     (void)err;
     for (uint32_t row = 0; row < call->rows; row++) {
         float *dz = l->dz[call->slot][row], *y = l->y[call->slot][row];
@@ -94,7 +100,7 @@ static enum weft_status backward_input(void *self, const struct weft_stage_call 
 static enum weft_status backward_weight(void *self, const struct weft_stage_call *call,
                                         struct weft_error *err)
 {
-    struct layer *l = self;
+    struct layer *l = (struct layer *)self;
     (void)err;
     for (uint32_t row = 0; row < call->rows; row++)
         for (int o = 0; o < l->out; o++) {
@@ -106,7 +112,7 @@ static enum weft_status backward_weight(void *self, const struct weft_stage_call
     return WEFT_OK;
 }
 
-static const struct weft_stage_ops ops = {forward, backward_input, backward_weight, NULL};
+static const struct weft_stage_ops ops = {forward, backward_input, backward_weight, NULL, NULL};
 
 /* Returns a pseudo-random number between -1 and 1. */
 static float noise(unsigned i)
@@ -118,7 +124,10 @@ static float noise(unsigned i)
 
 static void start(struct layer *l, int in, int out, int last)
 {
-    *l = (struct layer){.in = in, .out = out, .last = last};
+    memset(l, 0, sizeof *l);
+    l->in = in;
+    l->out = out;
+    l->last = last;
     for (int o = 0; o < out; o++)
         for (int i = 0; i < in; i++)
             l->w[o][i] =
@@ -145,37 +154,46 @@ static void draw_points(unsigned step, unsigned micro, float *points, int32_t *c
     }
 }
 
+/* Returns a call for a micro.  Fields that it does not use are 0. */
+static struct weft_stage_call make_call(uint32_t micro)
+{
+    struct weft_stage_call call;
+    memset(&call, 0, sizeof call);
+    call.micro = micro;
+    call.slot = micro;
+    call.rows = ROWS;
+    return call;
+}
+
 static double train_step(const struct weft_stage *stage, unsigned step, struct weft_error *err)
 {
     static float points[MICROS][ROWS * 2], middle[MICROS][ROWS * WIDTH];
     static float gradient[ROWS * WIDTH];
     static int32_t classes[MICROS][ROWS];
     double sum = 0;
+
     for (uint32_t m = 0; m < MICROS; m++) {
+        struct weft_stage_call first = make_call(m), last = make_call(m);
         double loss = 0;
         draw_points(step, m, points[m], classes[m]);
-        struct weft_stage_call first = {.micro = m,
-                                        .slot = m,
-                                        .rows = ROWS,
-                                        .in = points[m],
-                                        .out = middle[m],
-                                        .train = true};
-        struct weft_stage_call last = {.micro = m,
-                                       .slot = m,
-                                       .rows = ROWS,
-                                       .in = middle[m],
-                                       .targets = classes[m],
-                                       .scale = 1.0F / (MICROS * ROWS),
-                                       .loss = &loss,
-                                       .train = true};
+        first.in = points[m];
+        first.out = middle[m];
+        last.in = middle[m];
+        last.targets = classes[m];
+        last.scale = 1.0F / (MICROS * ROWS);
+        last.loss = &loss;
+        first.train = last.train = true;
+
         if (stage[0].ops->forward(stage[0].self, &first, err) != WEFT_OK ||
             stage[1].ops->forward(stage[1].self, &last, err) != WEFT_OK)
             return NAN;
         sum += loss;
     }
+
     for (uint32_t m = MICROS; m-- > 0;) {
-        struct weft_stage_call last = {.micro = m, .slot = m, .rows = ROWS, .din = gradient};
-        struct weft_stage_call first = {.micro = m, .slot = m, .rows = ROWS, .dout = gradient};
+        struct weft_stage_call first = make_call(m), last = make_call(m);
+        last.din = gradient;
+        first.dout = gradient;
         if (weft_stage_backward(&stage[1], &last, err) != WEFT_OK ||
             weft_stage_backward(&stage[0], &first, err) != WEFT_OK)
             return NAN;
@@ -186,13 +204,18 @@ static double train_step(const struct weft_stage *stage, unsigned step, struct w
 int main(void)
 {
     static struct layer layers[2];
-    struct weft_error err = {0};
+    static struct weft_stage stages[2]; /* zeroed: the model has no outer activations */
+    struct weft_error err = {WEFT_OK, NULL, 0, ""};
     double first = 0, loss = 0;
+
     start(&layers[0], 2, WIDTH, 0);
     start(&layers[1], WIDTH, 2, 1);
-    struct weft_stage stages[2] = {
-        {.ops = &ops, .self = &layers[0], .out_bytes = WIDTH * sizeof(float)},
-        {.ops = &ops, .self = &layers[1], .in_bytes = WIDTH * sizeof(float)}};
+    for (int i = 0; i < 2; i++) {
+        stages[i].ops = &ops;
+        stages[i].self = &layers[i];
+    }
+    stages[0].out_bytes = stages[1].in_bytes = WIDTH * sizeof(float);
+
     for (unsigned step = 0; step < STEPS; step++) {
         loss = train_step(stages, step, &err);
         if (step == 0)
@@ -202,6 +225,7 @@ int main(void)
         update(&layers[0], 1.0F);
         update(&layers[1], 1.0F);
     }
+
     printf("step %3d  loss %.4f\n", STEPS, loss);
     return loss < first / 3 ? 0 : 1;
 }

@@ -1,11 +1,11 @@
-/* Implements a custom pipeline: a perceptron of four stages on four ranks, run by a schedule that is
- * selected by name.  It classifies the points of two spirals.
+/* Implements a custom pipeline: a perceptron of four stages on four ranks, run by a schedule
+ * that is selected by name.  It classifies the points of two spirals.
  *
- *     stage 0: 2 -> 16, tanh     stages 1, 2: 16 -> 16, tanh     stage 3: 16 -> 2, softmax, loss
+ *     stage 0: 2 -> 16, tanh    stages 1, 2: 16 -> 16, tanh    stage 3: 16 -> 2, softmax, loss
  *
- * A stage is the same as in mlp.c, but weft calls it.  Every rank compiles its part of the schedule,
- * creates its stages with the number of slots that they need, and runs the steps; weft moves
- * activations and gradients between the ranks.
+ * A stage is the same as in mlp.c, but weft calls it.  Every rank compiles its part of the
+ * schedule, creates its stages with the number of slots that they need, and runs the steps;
+ * weft moves activations and gradients between the ranks.
  *
  *     cc pipeline.c $(pkg-config --cflags --libs weft) -lm
  *     ./a.out zb-h1                   four threads
@@ -23,7 +23,7 @@
 
 enum { RANKS = 4, MICROS = 8, ROWS = 16, WIDTH = 16, STEPS = 600 };
 
-/* -- a stage -------------------------------------------------------------------------------- */
+/* -- a stage ------------------------------------------------------------------------------- */
 
 /* Saved between the forward and the backward of a micro. */
 struct slot {
@@ -44,7 +44,7 @@ static void softmax_loss(const struct weft_stage_call *call, int row, const floa
 {
     float top = z[0] > z[1] ? z[0] : z[1];
     float sum = expf(z[0] - top) + expf(z[1] - top);
-    int target = call->targets[row];
+    int target = ((const int32_t *)call->targets)[row];
     *call->loss += logf(sum) + top - z[target];
     for (int o = 0; o < 2; o++)
         dz[o] = call->scale * (expf(z[o] - top) / sum - (o == target ? 1.0F : 0.0F));
@@ -53,21 +53,25 @@ static void softmax_loss(const struct weft_stage_call *call, int row, const floa
 static enum weft_status forward(void *self, const struct weft_stage_call *call,
                                 struct weft_error *err)
 {
-    struct layer *l = self;
+    struct layer *l = (struct layer *)self;
     struct slot *slot = &l->slots[call->slot];
-    const float *in = call->in;
-    float *out = call->out;
+    const float *in = (const float *)call->in;
+    float *out = (float *)call->out;
     (void)err;
+
     if (l->last)
         *call->loss = 0;
+
     for (int row = 0; row < ROWS; row++) {
         memcpy(slot->x[row], in + row * l->in, l->in * sizeof(float));
+
         for (int o = 0; o < l->out; o++) {
             float z = l->b[o];
             for (int i = 0; i < l->in; i++)
                 z += l->w[o][i] * slot->x[row][i];
             slot->y[row][o] = l->last ? z : tanhf(z);
         }
+
         if (l->last)
             softmax_loss(call, row, slot->y[row], slot->dz[row]);
         else
@@ -79,10 +83,10 @@ static enum weft_status forward(void *self, const struct weft_stage_call *call,
 static enum weft_status backward_input(void *self, const struct weft_stage_call *call,
                                        struct weft_error *err)
 {
-    struct layer *l = self;
+    struct layer *l = (struct layer *)self;
     struct slot *slot = &l->slots[call->slot];
-    const float *dout = call->dout;
-    float *din = call->din;
+    const float *dout = (const float *)call->dout;
+    float *din = (float *)call->din;
     (void)err;
     for (int row = 0; row < ROWS; row++) {
         float *dz = slot->dz[row], *y = slot->y[row];
@@ -101,7 +105,7 @@ static enum weft_status backward_input(void *self, const struct weft_stage_call 
 static enum weft_status backward_weight(void *self, const struct weft_stage_call *call,
                                         struct weft_error *err)
 {
-    struct layer *l = self;
+    struct layer *l = (struct layer *)self;
     struct slot *slot = &l->slots[call->slot];
     (void)err;
     for (int row = 0; row < ROWS; row++)
@@ -114,7 +118,7 @@ static enum weft_status backward_weight(void *self, const struct weft_stage_call
     return WEFT_OK;
 }
 
-static const struct weft_stage_ops ops = {forward, backward_input, backward_weight, NULL};
+static const struct weft_stage_ops ops = {forward, backward_input, backward_weight, NULL, NULL};
 
 /* Returns a pseudo-random number between -1 and 1. */
 static float noise(unsigned i)
@@ -126,10 +130,11 @@ static float noise(unsigned i)
 
 static int start_layer(struct layer *l, uint32_t stage, uint32_t n_stages, uint32_t n_slots)
 {
-    *l = (struct layer){.in = stage == 0 ? 2 : WIDTH,
-                        .out = stage + 1 == n_stages ? 2 : WIDTH,
-                        .last = stage + 1 == n_stages,
-                        .slots = calloc(n_slots, sizeof *l->slots)};
+    memset(l, 0, sizeof *l);
+    l->in = stage == 0 ? 2 : WIDTH;
+    l->out = stage + 1 == n_stages ? 2 : WIDTH;
+    l->last = stage + 1 == n_stages;
+    l->slots = (struct slot *)calloc(n_slots, sizeof *l->slots);
     for (int o = 0; o < l->out; o++)
         for (int i = 0; i < l->in; i++)
             l->w[o][i] =
@@ -148,7 +153,7 @@ static void update(struct layer *l, float rate)
     memset(l->db, 0, sizeof l->db);
 }
 
-/* -- a rank --------------------------------------------------------------------------------- */
+/* -- a rank -------------------------------------------------------------------------------- */
 
 struct batch {
     float points[MICROS][ROWS * 2];
@@ -170,6 +175,15 @@ static void draw_points(struct batch *b, unsigned step)
         }
 }
 
+/* Fills in the error of this program. */
+static enum weft_status fail(struct weft_error *err, enum weft_status status,
+                             const char *message)
+{
+    err->status = status;
+    snprintf(err->msg, sizeof err->msg, "%s", message);
+    return status;
+}
+
 /* The state of one rank. */
 struct rank {
     struct weft_program *program;
@@ -187,40 +201,45 @@ static enum weft_status start_rank(struct rank *r, const struct weft_schedule *s
     enum weft_status st = weft_program_new(s, weft_comm_rank(comm), NULL, &r->program, err);
     if (st != WEFT_OK)
         return st;
+
     r->n_stages = weft_schedule_placement(s)->n_stages;
     for (uint32_t i = 0; i < r->n_stages; i++) {
         uint32_t n_slots = weft_program_slots(r->program, i);
         if (n_slots == 0)
             continue; /* belongs to another rank */
-        if (!start_layer(&r->layers[i], i, r->n_stages, n_slots)) {
-            *err = (struct weft_error){.status = WEFT_NOMEM, .msg = "no memory for a stage"};
-            return WEFT_NOMEM;
-        }
-        r->stages[i] =
-            (struct weft_stage){.ops = &ops,
-                                .self = &r->layers[i],
-                                .in_bytes = i == 0 ? 0 : WIDTH * sizeof(float),
-                                .out_bytes = i + 1 == r->n_stages ? 0 : WIDTH * sizeof(float)};
+        if (!start_layer(&r->layers[i], i, r->n_stages, n_slots))
+            return fail(err, WEFT_NOMEM, "no memory for a stage");
+        r->stages[i].ops = &ops;
+        r->stages[i].self = &r->layers[i];
+        r->stages[i].in_bytes = i == 0 ? 0 : WIDTH * sizeof(float);
+        r->stages[i].out_bytes = i + 1 == r->n_stages ? 0 : WIDTH * sizeof(float);
     }
-    struct weft_exec_setup setup = {
-        .program = r->program, .comm = comm, .stages = r->stages, .rows = rows};
+
+    struct weft_exec_setup setup;
+    memset(&setup, 0, sizeof setup); /* fields that are not used are 0 */
+    setup.program = r->program;
+    setup.comm = comm;
+    setup.stages = r->stages;
+    setup.rows = rows;
     return weft_exec_new(&setup, &r->exec, err);
 }
 
 static enum weft_status train_step(struct rank *r, unsigned step, struct weft_error *err)
 {
     const void *inputs[MICROS];
-    const int32_t *targets[MICROS];
+    const void *targets[MICROS];
     for (int m = 0; m < MICROS; m++) {
         inputs[m] = r->batch.points[m];
         targets[m] = r->batch.classes[m];
     }
     draw_points(&r->batch, step);
-    struct weft_exec_io io = {.step = step,
-                              .inputs = inputs,
-                              .targets = targets,
-                              .scale = 1.0F / (MICROS * ROWS),
-                              .losses = r->batch.losses};
+    struct weft_exec_io io;
+    memset(&io, 0, sizeof io);
+    io.step = step;
+    io.inputs = inputs;
+    io.targets = targets;
+    io.scale = 1.0F / (MICROS * ROWS);
+    io.losses = r->batch.losses;
     enum weft_status st = weft_exec_step(r->exec, &io, err);
     for (uint32_t i = 0; st == WEFT_OK && i < r->n_stages; i++)
         update(&r->layers[i], 0.5F);
@@ -250,20 +269,17 @@ static enum weft_status train(struct rank *r, int has_loss, struct weft_error *e
     }
     if (!has_loss || last < first / 3)
         return WEFT_OK;
-    *err = (struct weft_error){.status = WEFT_NUMERIC, .msg = "the loss does not fall"};
-    return WEFT_NUMERIC;
+    return fail(err, WEFT_NUMERIC, "the loss does not fall");
 }
 
 /* Runs one rank, as a thread or a process. */
 static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    const struct weft_schedule *s = arg;
+    const struct weft_schedule *s = (const struct weft_schedule *)arg;
     const struct weft_placement *place = weft_schedule_placement(s);
-    struct rank *r = calloc(1, sizeof *r);
-    if (r == NULL) {
-        *err = (struct weft_error){.status = WEFT_NOMEM, .msg = "no memory for a rank"};
-        return WEFT_NOMEM;
-    }
+    struct rank *r = (struct rank *)calloc(1, sizeof *r);
+    if (r == NULL)
+        return fail(err, WEFT_NOMEM, "no memory for a rank");
     enum weft_status st = start_rank(r, s, comm, err);
     if (st == WEFT_OK)
         st = train(
@@ -278,11 +294,16 @@ static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_
 
 int main(int argc, char **argv)
 {
-    struct weft_gen_params params = {.ranks = RANKS, .micros = MICROS};
+    struct weft_gen_params params;
     struct weft_schedule *s = NULL;
-    struct weft_error err = {0};
+    struct weft_error err = {WEFT_OK, NULL, 0, ""};
+
+    memset(&params, 0, sizeof params);
+    params.ranks = RANKS;
+    params.micros = MICROS;
     enum weft_status st =
         weft_schedule_generate(argc > 1 ? argv[1] : "1f1b", &params, &s, &err);
+
     if (st == WEFT_OK && weft_schedule_placement(s)->n_pipes > 1) {
         fprintf(stderr,
                 "%s has two copies of each stage; this example does not add their gradients\n",
@@ -290,9 +311,11 @@ int main(int argc, char **argv)
         weft_schedule_free(s);
         return 1;
     }
+
     if (st == WEFT_OK)
         st = weft_comm_launcher() != NULL ? weft_comm_run_mpi(run_rank, s, &err)
                                           : weft_comm_run_threads(RANKS, run_rank, s, &err);
+
     if (st != WEFT_OK)
         fprintf(stderr, "%s\n", err.msg);
     weft_schedule_free(s);

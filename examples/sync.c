@@ -1,12 +1,14 @@
-/* Averages gradients over ranks: three ranks fit a line y = a x + b, each to its own points.  In every
- * step a rank pushes the gradients of both parameters, waits, and receives the mean over the ranks
- * that pushed.  All ranks always have bit-identical a and b.
+/* Averages gradients over ranks: three ranks fit a line y = a x + b, each to its own points.
+ * In every step a rank pushes the gradients of both parameters.  A callback updates a parameter
+ * as soon as its gradient is the mean over the ranks that pushed.  All ranks always have
+ * bit-identical a and b.
  *
- * Rank 2 has fewer points than the others.  After its last point it leaves, and the others continue.
+ * Rank 2 has fewer points than the others.  After its last point it leaves, and
+ * the others continue.
  *
- *     cc sync.c $(pkg-config --cflags --libs weft) -lm && ./a.out
- *
- * Ranks are threads, or processes if mpirun starts the program.
+ *     cc sync.c $(pkg-config --cflags --libs weft) -lm
+ *     ./a.out                 three threads
+ *     mpirun -n 3 ./a.out     three processes
  */
 #include <math.h>
 #include <stdint.h>
@@ -34,7 +36,24 @@ static struct line gradient(struct line at, uint32_t rank, uint64_t step)
     return g;
 }
 
-static enum weft_status train(struct weft_sync *sync, uint32_t rank, struct line *line,
+struct fit {
+    struct line line, gradient;
+};
+
+/* Updates a parameter: its gradient is the mean now. */
+static enum weft_status update(void *arg, uint64_t step, uint32_t id, struct weft_error *err)
+{
+    struct fit *fit = (struct fit *)arg;
+    (void)step;
+    (void)err;
+    if (id == SLOPE)
+        fit->line.slope -= 0.1F * fit->gradient.slope;
+    else
+        fit->line.offset -= 0.1F * fit->gradient.offset;
+    return WEFT_OK;
+}
+
+static enum weft_status train(struct weft_sync *sync, uint32_t rank, struct fit *fit,
                               struct weft_error *err)
 {
     const uint32_t ids[] = {SLOPE, OFFSET};
@@ -42,34 +61,33 @@ static enum weft_status train(struct weft_sync *sync, uint32_t rank, struct line
     uint64_t steps = rank == 2 ? FEWER : STEPS;
     for (uint64_t step = 0; step < steps; step++) {
         enum weft_status st = weft_sync_register(sync, step, ids, sizes, 2, err);
-        struct line g = gradient(*line, rank, step);
-        if (st == WEFT_OK) /* weft uses g from here ... */
-            st = weft_sync_push(sync, step, OFFSET, &g.offset, err);
+        fit->gradient = gradient(fit->line, rank, step);
+        if (st == WEFT_OK) /* weft uses the gradient from here to update() */
+            st = weft_sync_push(sync, step, OFFSET, &fit->gradient.offset, err);
         if (st == WEFT_OK)
-            st = weft_sync_push(sync, step, SLOPE, &g.slope, err);
+            st = weft_sync_push(sync, step, SLOPE, &fit->gradient.slope, err);
         if (st == WEFT_OK)
             st = weft_sync_wait(sync, step, err);
-        if (st != WEFT_OK) /* ... to here; g is now the mean */
+        if (st != WEFT_OK)
             return st;
-        line->slope -= 0.1F * g.slope;
-        line->offset -= 0.1F * g.offset;
     }
     return weft_sync_leave(sync, err);
 }
 
 static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
-    struct line *lines = arg;
+    struct line *lines = (struct line *)arg;
     uint32_t rank = weft_comm_rank(comm);
     struct weft_sync *sync = NULL;
-    struct line line = {0, 0};
+    struct fit fit = {{0, 0}, {0, 0}};
     enum weft_status st = weft_sync_new(comm, WEFT_SYNC_MEAN, &sync, err);
     if (st != WEFT_OK)
         return st;
-    st = train(sync, rank, &line, err);
+    weft_sync_on_complete(sync, update, NULL, &fit);
+    st = train(sync, rank, &fit, err);
     weft_sync_free(sync);
     if (rank < RANKS)
-        lines[rank] = line;
+        lines[rank] = fit.line;
     return st;
 }
 

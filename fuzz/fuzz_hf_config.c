@@ -1,5 +1,5 @@
-/* Parses any bytes as a config.json.  Checks that an accepted model is unchanged after writing and
- * reading. */
+/* Parses any bytes as a config.json.  Checks that an accepted model is unchanged after
+ * writing and reading. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Sends any bytes as a request.  Checks that the server returns the page only if the request names
- * this machine and requests the page, and at most one page. */
+/* Sends any bytes as a request.  Checks that the server returns the page only if the request
+ * names this machine and requests the page, and at most one page. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -68,16 +68,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static char answer[1 << 17];
     int fd;
     size_t n = 0;
+
     if (size > 16384)
         return 0;
     check_decision(data, size);
+
     if (server == NULL)
         require(wf_report_server_new(dirs, 1, PORT, &server, NULL) == WEFT_OK);
     require(wf_report_server_connect(server, &fd, NULL) == WEFT_OK);
     fcntl(fd, F_SETFL, O_NONBLOCK);
+
     if (size > 0)
         (void)!send(fd, data, size, MSG_NOSIGNAL);
     shutdown(fd, SHUT_WR);
+
     for (int turns = 0, quiet = 0; turns < 200 && quiet < 4; turns++) {
         wf_report_server_run(server);
         ssize_t got = recv(fd, answer + n, sizeof answer - 1 - n, 0);
@@ -86,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         quiet = got < 0 ? quiet + 1 : 0;
         n += got > 0 ? (size_t)got : 0;
     }
+
     answer[n] = '\0';
     check_answer(answer, data, size);
     close(fd);

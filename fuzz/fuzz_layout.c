@@ -1,8 +1,10 @@
-/* Parses any bytes as layers per stage or as Megatron's layout.  Checks that the result is an error
- * or a correct partition.  The first byte selects the parser and whether sizes are given. */
+/* Parses any bytes as layers per stage or as Megatron's layout.  Checks that the result is an
+ * error or a correct partition, which is the same after printing and parsing.  The first byte
+ * selects the parser and whether sizes are given. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "require.h"
 #include "weft/part.h"
@@ -14,6 +16,21 @@ static void check_partition(struct weft_partition *p, uint32_t n_stages, uint32_
     require(n_layers == 0 || end == n_layers);
     require(end <= WEFT_MAX_PATTERN && p->n_stages <= WEFT_MAX_PATTERN);
     require(weft_partition_verify(p, end, NULL) == WEFT_OK);
+
+    struct weft_partition again = {0};
+    char *text = NULL;
+    require(weft_partition_print_pattern(p, &text, NULL) == WEFT_OK);
+    enum weft_status st =
+        weft_partition_parse_pattern(&again, text, strlen(text), p->n_stages, end, NULL);
+    if (st == WEFT_OK) {
+        for (uint32_t s = 0; s < p->n_stages; s++)
+            require(again.at[s].end_layer == p->at[s].end_layer &&
+                    again.at[s].n_mtp == p->at[s].n_mtp);
+    } else { /* counts may have as many stages plus layers as a layout has characters */
+        require(st == WEFT_USAGE && p->n_stages + end + 2 > WEFT_MAX_PATTERN);
+    }
+    free(text);
+    weft_partition_release(&again);
     weft_partition_release(p);
 }
 

@@ -1,5 +1,5 @@
-/* Parses any bytes as the manifest of a checkpoint, unchanged and with the correct hash appended.
- * Checks that an accepted manifest is unchanged after printing and parsing. */
+/* Parses any bytes as the manifest of a checkpoint, unchanged and with the correct hash
+ * appended.  Checks that an accepted manifest is unchanged after printing and parsing. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Opens any bytes as a safetensors file.  Checks that the tensors of an accepted file fill the data
- * and are readable. */
+/* Opens any bytes as a safetensors file.  Checks that the tensors of an accepted file fill the
+ * data and are readable. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

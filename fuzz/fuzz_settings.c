@@ -1,5 +1,6 @@
-/* Parses any bytes as a settings file.  Checks that an error names a position, and that accepted
- * settings are unchanged after printing and parsing.  Bytes after a NUL are parsed as one flag. */
+/* Parses any bytes as a settings file.  Checks that an error names a position, and that
+ * accepted settings are unchanged after printing and parsing.  Bytes after a NUL are parsed
+ * as one flag. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

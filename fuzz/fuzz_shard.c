@@ -1,4 +1,5 @@
-/* Opens any bytes as a token shard.  Checks that all tokens of an accepted shard are readable. */
+/* Opens any bytes as a token shard.  Checks that all tokens of an accepted
+ * shard are readable. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* Parses a tokenizer.json, followed by a zero byte and a text.  Checks that an error has one line,
- * that tokens decode to the text, at once or in parts, and that an accepted tokenizer is unchanged
- * after writing and reading. */
+/* Parses a tokenizer.json, followed by a zero byte and a text.  Checks that an error has one
+ * line, that tokens decode to the text, at once or in parts, and that an accepted tokenizer is
+ * unchanged after writing and reading. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,9 +26,13 @@ static void round_trip(const struct weft_tokenizer *t, const char *text, size_t 
     struct weft_tokens whole = {0}, parts = {0};
     struct wf_text back = {0};
     encode(t, text, len, &whole);
-    for (size_t i = 0; i < whole.len; i++)
+    for (size_t i = 0; i < whole.len; i++) {
+        size_t n;
         require(whole.at[i] >= 0 && (uint32_t)whole.at[i] < weft_tokenizer_n_vocab(t));
-    require(wf_tokenizer_decode(t, whole.at, whole.len, &back, NULL) == WEFT_OK);
+        const char *bytes = weft_tokenizer_token(t, whole.at[i], &n);
+        require(bytes != NULL);
+        wf_text_add(&back, bytes, n);
+    }
     require(back.len == len && (len == 0 || memcmp(back.at, text, len) == 0));
 
     size_t cut = wf_tokenizer_boundary(t, text, len / 2);
@@ -76,7 +80,8 @@ static void write_again(const struct weft_tokenizer *t, const char *text, size_t
     wf_text_release(&json);
 }
 
-/* Makes a fixed vocabulary to encode plain text, since a fuzzer does not find 256 tokens for bytes. */
+/* Makes a fixed vocabulary to encode plain text, since a fuzzer does not find 256
+ * tokens for bytes. */
 static struct weft_tokenizer *usual(void)
 {
     static const char left[] = "eaitoh ", right[] = "rnnhnet";

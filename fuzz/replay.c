@@ -1,8 +1,8 @@
 /* Runs a fuzz target over stored inputs, without libFuzzer.
  *
  * Every argument is a file or a directory; directories are read in name order.  The empty input
- * always runs first, so no corpus needs to contain it.  The exit code is 1 if a file cannot be read.
- * A target that finds a fault aborts the program.
+ * always runs first, so no corpus needs to contain it.  The exit code is 1 if a file cannot be
+ * read.  A target that finds a fault aborts the program.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks that all tracked C files are formatted by .clang-format.
+# Checks that all tracked C files are formatted by .clang-format, and the form of their comments, which
+# clang-format does not change.
 #
 #   tools/check_format.sh          prints the differences and exits with 1
-#   tools/check_format.sh --fix    rewrites the files
+#   tools/check_format.sh --fix    rewrites the files, but not their comments
 set -euo pipefail
 cd -- "$(dirname -- "$0")/.."
 
@@ -11,6 +12,7 @@ case "${1-}" in
 --fix) args=(-i) ;;
 *) echo "usage: tools/check_format.sh [--fix]" >&2; exit 2 ;;
 esac
+[ "${args[0]}" = -i ] || tools/check_comments.sh
 command -v clang-format >/dev/null ||
     { echo 'clang-format is missing: run "tools/setup.sh --dev" first' >&2; exit 1; }
 

@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh             to build, test and run
 #   tools/setup.sh --plan      only to build and test libweft-plan
+#   tools/setup.sh --python    only to build and test the Python package
 #   tools/setup.sh --dev       also the tools that CI uses: clang, clang-tidy, valgrind, ...
 #   tools/setup.sh --browser   also a browser, for the tests of HTML pages
 set -euo pipefail
@@ -18,6 +19,14 @@ libcmocka-dev       tests
 libjansson-dev      JSON
 libyaml-dev         settings
 '
+python_packages='
+gcc                 compiler
+libc6-dev           headers
+make                build
+python3             Python
+python3-dev         headers of Python
+python3-venv        virtual environments
+'
 other_packages='
 libcairo2-dev       pictures
 libxxhash-dev       hashes
@@ -26,11 +35,13 @@ libmicrohttpd-dev   live page
 libunistring-dev    live page
 libudev-dev         cores
 libutf8proc-dev     Unicode
+zlib1g-dev          compressed profiles
 fonts-dejavu-core   pictures
 libopenmpi-dev      MPI
 openmpi-bin         MPI
 libmpich-dev        MPI
 mpich               MPI
+g++                 tests
 iproute2            tests
 '
 dev_packages='
@@ -52,9 +63,10 @@ packages=$plan_packages$other_packages
 for option; do
     case $option in
     --plan) packages=$plan_packages ;;
+    --python) packages=$python_packages ;;
     --dev) packages+=$dev_packages ;;
     --browser) packages+=$browser_packages ;;
-    *) die "unknown option $option (expected --plan, --dev or --browser)" ;;
+    *) die "unknown option $option (expected --plan, --python, --dev or --browser)" ;;
     esac
 done
 mapfile -t names < <(awk 'NF { print $1 }' <<<"$packages")

@@ -75,7 +75,8 @@ WEFT_API enum weft_status weft_bounds_compute(const struct weft_bound_input *in,
 
 /* Computes lower bounds for schedules with the placement and the form of backwards of `s`.  The
  * memory limits are taken from `memory`; if `memory` has no limits, the peaks of `s` are the
- * limits.  `cost` and `memory` may be NULL. */
+ * limits.  If `s` is forward-only, the bound is WEFT_BOUND_WORK without backwards, and memory
+ * is not limited.  `cost` and `memory` may be NULL. */
 WEFT_API enum weft_status weft_bounds_of(const struct weft_schedule *s,
                                          const struct weft_cost *cost,
                                          const struct weft_memory_cost *memory, double effort,

@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-/* -- settings ------------------------------------------------------------------------------- */
+/* -- settings ------------------------------------------------------------------------------ */
 
 enum weft_cache_policy {
     WEFT_CACHE_POLICY_DISABLED,
@@ -60,7 +60,7 @@ WEFT_API struct weft_cache_settings weft_cache_defaults(void);
 /* Returns the name of a policy: "disabled" or "resident_block_summaries". */
 WEFT_API const char *weft_cache_policy_name(enum weft_cache_policy policy);
 
-/* -- the cache ------------------------------------------------------------------------------ */
+/* -- the cache ----------------------------------------------------------------------------- */
 
 struct weft_cache; /* opaque; used by one thread at a time */
 
@@ -129,7 +129,7 @@ WEFT_API enum weft_status weft_cache_access_bypass(struct weft_cache *c,
                                                    size_t bytes, struct weft_cache_access *out,
                                                    struct weft_error *err);
 
-/* Returns the counters of all accesses so far.  Borrowed. */
+/* Returns the counters of all accesses so far.  The pointer is borrowed. */
 WEFT_API const struct weft_cache_stats *weft_cache_stats(const struct weft_cache *c);
 
 /* Stores the current freshness in *out.  Returns false before the first access. */
@@ -145,7 +145,7 @@ WEFT_API bool weft_cache_contains(const struct weft_cache *c, const struct weft_
  * micro-batch numbers to `out`, oldest first. */
 WEFT_API size_t weft_cache_micros(const struct weft_cache *c, uint32_t *out, size_t capacity);
 
-/* -- the traffic of a plan ------------------------------------------------------------------ */
+/* -- the traffic of a plan ----------------------------------------------------------------- */
 
 enum weft_ref_traffic_mode {
     WEFT_REF_TRAFFIC_ACTIVATION_TENSOR, /* activations and gradients, no cache */

@@ -36,12 +36,16 @@ WEFT_API enum weft_status weft_checkpoint_open(const char *path, struct weft_che
 /* Closes a checkpoint and frees it.  NULL is allowed. */
 WEFT_API void weft_checkpoint_free(struct weft_checkpoint *c);
 
-/* Returns the shape of the model.  Borrowed. */
+/* Returns the shape of the model.  The pointer is borrowed. */
 WEFT_API const struct weft_model *weft_checkpoint_model(const struct weft_checkpoint *c);
 
 /* Returns the path that was opened.  For the directory of a run, this is the path of its model
- * or of one of its checkpoints.  Borrowed. */
+ * or of one of its checkpoints.  The pointer is borrowed. */
 WEFT_API const char *weft_checkpoint_path(const struct weft_checkpoint *c);
+
+/* Returns a sentence that names the checkpoint that was opened, if the path is a run that has
+ * no final model; NULL otherwise.  Borrowed. */
+WEFT_API const char *weft_checkpoint_note(const struct weft_checkpoint *c);
 
 /* Reads a tensor by its Hugging Face name as fp32 into `out`, which has room for its elements.
  * Returns WEFT_CKPT if the name is unknown or the shape differs.  Local. */

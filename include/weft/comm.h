@@ -1,10 +1,9 @@
-/* Messages between ranks, which are threads of one process or processes under MPI.
- *
+/* Messages between ranks, which are threads of one process, processes under MPI, or what a
+ * transport of the program connects (weft/transport.h).
  * A rank has one `struct weft_comm` and uses it from one thread.  Messages between two ranks
  * use numbered channels.  On each channel and in each direction, messages arrive in the order
  * in which they were sent.  Every message has a header; the receiver states the header that it
  * expects, and a different header is an error that names both headers.
- *
  *     struct weft_message out = {.peer = 1, .channel = 0, .data = x, .bytes = n};
  *     weft_comm_send(comm, &out, &err);                  returns at once
  *     struct weft_message in = {.peer = 1, .channel = 0, .data = buffer, .bytes = n};
@@ -17,12 +16,12 @@
  * Every wait ends.  A peer that sends no heartbeat for the time-out is reported by its number,
  * and all ranks that wait for it, directly or through others, fail with the same error.  All
  * ranks report the first error: weft_comm_abort() sends it to them.
- *
  * Each function is Local (called by one rank) or Collective (called by all ranks in the same
  * order).
- *
  * Unstable: struct weft_message has fields of the transports, so its size may change.
- */
+ * Functions that start, test or wait for a message return WEFT_USAGE if the communicator or the
+ * message is NULL.  The other functions need a communicator, unless their comments state
+ * otherwise. */
 #ifndef WEFT_COMM_H
 #define WEFT_COMM_H
 
@@ -42,12 +41,18 @@ struct weft_comm;
  * channels. */
 enum { WEFT_USER_CHANNEL = 8, WEFT_GROUP_CHANNEL = 16, WEFT_N_CHANNELS = 256 };
 
-/* The identity of a message.  The caller chooses the first five fields, and both endpoints must
+/* Maximum length of the description of a message's data, with the zero at its end. */
+enum { WEFT_SHAPE_TEXT = 96 };
+
+/* The identity of a message.  The caller chooses the first six fields, and both endpoints must
  * give the same values. */
 struct weft_message_header {
     uint32_t kind;
     uint32_t stage, micro, part;
     uint64_t step;
+    /* Describes the data, such as "f32[4,128] u8[4]"; empty: no description.  See
+     * weft_tensors_print(). */
+    char shape[WEFT_SHAPE_TEXT];
     uint64_t bytes;
     /* Set and checked by weft. */
     uint64_t run;      /* identifies the run; messages of another run are rejected */
@@ -58,7 +63,8 @@ struct weft_message_header {
 
 /* One transfer.  The record must not be moved from the send or post until `done` is set. */
 struct weft_message {
-    struct weft_message_header head; /* set by the caller: kind, stage, micro, part, step */
+    /* Set by the caller: kind, stage, micro, part, step, shape. */
+    struct weft_message_header head;
     uint32_t peer, channel;
     size_t bytes;
     /* Send: the data.  Receive: a buffer of `bytes` bytes; once `done` is set, the address
@@ -67,7 +73,7 @@ struct weft_message {
     /* Receive: `bytes` is a maximum; head.bytes is set to the actual number of bytes. */
     bool up_to;
     bool done;
-    /* Used by the transport. */
+    /* Used by the transport; see weft/transport.h. */
     struct weft_message *sender;
     struct weft_message *next;
     uint64_t request[2];
@@ -76,7 +82,7 @@ struct weft_message {
     bool posted, checked;
 };
 
-/* -- messages ------------------------------------------------------------------------------- */
+/* -- messages ------------------------------------------------------------------------------ */
 
 /* Returns the number of this rank.  Local. */
 WEFT_API uint32_t weft_comm_rank(const struct weft_comm *comm);
@@ -84,7 +90,7 @@ WEFT_API uint32_t weft_comm_rank(const struct weft_comm *comm);
 /* Returns the number of ranks.  Local. */
 WEFT_API uint32_t weft_comm_size(const struct weft_comm *comm);
 
-/* Returns the name of the transport: "inproc" or "mpi".  Local. */
+/* Returns the name of the transport: "inproc", "mpi" or that of weft_comm_open().  Local. */
 WEFT_API const char *weft_comm_name(const struct weft_comm *comm);
 
 /* Starts a send.  Never waits.  Local. */
@@ -97,9 +103,9 @@ WEFT_API enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_mes
                                          struct weft_error *err);
 
 /* Sets m->done if a receive has its data, or if the memory of a send may be reused.  The memory
- * may be reused once the receiver has released it (inproc) or MPI has copied the data.  Never
- * waits.  Checks a received message against m->head.  Returns WEFT_PEER if a peer is lost or
- * another rank aborted.  Local. */
+ * may be reused once the receiver has released it (by reference) or the transport has copied
+ * the data.  Never waits.  Checks a received message against m->head.  Returns WEFT_PEER if a
+ * peer is lost or another rank aborted.  Local. */
 WEFT_API enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
                                          struct weft_error *err);
 
@@ -114,7 +120,7 @@ WEFT_API void weft_comm_release(struct weft_comm *comm, struct weft_message *m);
  * Local. */
 WEFT_API bool weft_comm_by_reference(const struct weft_comm *comm);
 
-/* -- heartbeats ----------------------------------------------------------------------------- */
+/* -- heartbeats ---------------------------------------------------------------------------- */
 
 /* The current activity of a rank.  The error messages of other ranks contain it. */
 struct weft_activity {
@@ -204,7 +210,7 @@ typedef void weft_hang_fn(void *arg, const struct weft_error *err);
  * longer than the time-out, the waiting ranks call this function.  Local. */
 WEFT_API void weft_comm_on_hang(struct weft_comm *comm, weft_hang_fn *on_hang, void *arg);
 
-/* -- all ranks ------------------------------------------------------------------------------ */
+/* -- all ranks ----------------------------------------------------------------------------- */
 
 /* Gathers the data of all ranks on rank 0: at[r] has size[r] bytes for the data of rank r,
  * including rank 0.  `at` and `size` are read on rank 0 only and may be NULL if no rank sends
@@ -226,7 +232,7 @@ WEFT_API enum weft_status weft_comm_broadcast(struct weft_comm *comm, void *data
 /* Returns when all ranks have called it.  Collective. */
 WEFT_API enum weft_status weft_comm_barrier(struct weft_comm *comm, struct weft_error *err);
 
-/* -- start ---------------------------------------------------------------------------------- */
+/* -- start --------------------------------------------------------------------------------- */
 
 /* The whole program of a rank.  A return value other than WEFT_OK aborts the other ranks. */
 typedef enum weft_status weft_rank_fn(struct weft_comm *comm, void *arg,

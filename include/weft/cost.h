@@ -3,6 +3,7 @@
 #ifndef WEFT_COST_H
 #define WEFT_COST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,12 @@ struct weft_cost {
     /* Overlapped pair, indexed by the stage of its forward; default f + b. */
     struct weft_values fb;
     double hop; /* delay of a message between two ranks; both ranks can compute meanwhile */
+    /* Delays between stages s and s + 1, if links differ: of activations and of gradients.  One
+     * value; or one per pair of stages (stages - 1); or (pipes, stages - 1).  Default: hop.  A
+     * delay is ignored if both stages are on the same rank. */
+    struct weft_values forward_hop, backward_hop;
+    /* The first stage computes its whole backward in W, and I takes no time, as in PyTorch. */
+    bool first_backward_in_w;
 };
 
 /* Changes of a rank's memory at the start of an action, and the limit of each rank.  A whole
@@ -55,7 +62,8 @@ struct weft_stage_memory {
 
 /* Checks that costs can be used for timing.  Returns WEFT_USAGE if a time is negative or not
  * finite, if sums are too large for double precision, or if a list has neither one value nor
- * one per stage (per rank for limits).  `cost` and `memory` may be NULL. */
+ * one per stage (per rank for limits, per pair of neighbouring stages for hops).  `cost` and
+ * `memory` may be NULL. */
 WEFT_API enum weft_status weft_cost_check(const struct weft_cost *cost,
                                           const struct weft_memory_cost *memory, uint32_t ranks,
                                           uint32_t stages, uint32_t micros,
@@ -75,6 +83,12 @@ WEFT_API struct weft_stage_cost weft_cost_stage(const struct weft_cost *cost, ui
 /* Returns the time of an overlapped pair.  `cost` may be NULL: the defaults. */
 WEFT_API double weft_cost_pair(const struct weft_cost *cost, uint32_t f_stage,
                                uint32_t b_stage);
+
+/* Returns the delay of a message between `stage` and `stage` + 1 of a pipe with `stages`
+ * stages, on different ranks: of an activation or, if `backward` is true, of a gradient.
+ * The delay is 0 if `cost` is NULL. */
+WEFT_API double weft_cost_hop(const struct weft_cost *cost, uint32_t stages, uint32_t pipe,
+                              uint32_t stage, bool backward);
 
 /* Returns the memory changes of one stage.  `memory` may be NULL: the defaults. */
 WEFT_API struct weft_stage_memory weft_memory_cost_stage(const struct weft_memory_cost *memory,

@@ -43,7 +43,7 @@ struct weft_text_style {
 struct weft_draw_options {
     const char *title;            /* borrowed; NULL: none */
     uint32_t width, height;       /* pixels, or columns of text; 0: automatic */
-    bool lanes;                   /* draws sends and receives in separate rows */
+    bool lanes;                   /* draws the lanes other than compute in separate rows */
     double unit_seconds;          /* seconds per abstract unit of time; 0: unknown */
     struct weft_text_style style; /* for WEFT_DRAW_FORMAT_TEXT */
 };

@@ -36,6 +36,7 @@ extern "C" {
 struct weft_stage_range {
     uint32_t first_layer, end_layer;
     bool embedding, head;
+    uint32_t n_mtp; /* layers for multi-token prediction, after the last layer of the model */
 };
 
 struct weft_partition {
@@ -47,8 +48,9 @@ struct weft_partition {
 WEFT_API void weft_partition_release(struct weft_partition *p);
 
 /* Checks that every layer 0 .. n_layers - 1 is on exactly one stage, in order, that only the
- * first stage has the embedding, and that only the last stage has the head.  The error names
- * the stage. */
+ * first stage has the embedding, that only the last stage has the head, and that all layers for
+ * multi-token prediction are on one stage, which no layer follows.  The error names the
+ * stage. */
 WEFT_API enum weft_status weft_partition_verify(const struct weft_partition *p,
                                                 uint32_t n_layers, struct weft_error *err);
 
@@ -86,17 +88,24 @@ WEFT_API enum weft_status weft_partition_parse_counts(struct weft_partition *p,
 /* Reads a layout string in the syntax of Megatron's --pipeline-model-parallel-layout:
  *
  *     E the embedding    t a layer    L the head (Megatron's "loss")    | the next stage
+ *     m a layer for multi-token prediction
  *     x*n the preceding item, bar or (group) repeated n times, n >= 1
  *     commas and blanks are ignored
  *
  * "Et*3|(tt|)*2L" has stages of 3, 2, 2 and 0 layers.  The text begins with its only E and ends
- * with its only L.  Two consecutive bars leave a stage empty.  m (a layer for multi-token
- * prediction) is not supported.  n_stages and n_layers have the same meaning as in
- * weft_partition_parse_counts().  Errors name the column.  The caller releases *p. */
+ * with its only L.  Two consecutive bars leave a stage empty.  All m are on one stage and
+ * follow all t; each costs as much as the last layer.  n_stages and n_layers, which does not
+ * count m, have the same meaning as in weft_partition_parse_counts().  Errors name the column.
+ * The caller releases *p. */
 WEFT_API enum weft_status weft_partition_parse_pattern(struct weft_partition *p,
                                                        const char *text, size_t len,
                                                        uint32_t n_stages, uint32_t n_layers,
                                                        struct weft_error *err);
+
+/* Writes a partition as a layout string that Megatron and weft_partition_parse_pattern() read:
+ * "Et*3|(tt|)*29,m|L".  The caller frees *out. */
+WEFT_API enum weft_status weft_partition_print_pattern(const struct weft_partition *p,
+                                                       char **out, struct weft_error *err);
 
 /* -- sums of stages and ranks -------------------------------------------------------------- */
 
@@ -124,17 +133,19 @@ WEFT_API struct weft_cost weft_stage_sums_cost(const struct weft_stage_sums *sum
 struct weft_rank_limits {
     const struct weft_placement *placement; /* borrowed; NULL: stage s on rank s */
     /* Number of micro-batches whose activations a stage stores at one time, (n_pipes,
-     * n_stages); NULL: 1 for every stage.  Borrowed. */
+     * n_stages); NULL: 1 for every stage.  The pointer is borrowed. */
     const uint32_t *in_flight;
     const size_t *limit_bytes; /* borrowed; used by the balanced partition only */
     /* Number of limits: 0: no limit; 1: the same limit for all ranks; else one per rank. */
     size_t n_limits;
+    /* Bytes of each rank that do not depend on the partition, (n_ranks); NULL: 0.  Borrowed. */
+    const size_t *fixed_bytes;
 };
 
-/* Computes the bytes on each rank: the state of its stages plus in_flight times their
- * activations per micro-batch.  The state of a stage in several pipes counts once, and so does
- * a shared weight.  `rank_limits` may be NULL.  `out` has one element per rank of the
- * placement. */
+/* Computes the bytes on each rank: its fixed bytes, the state of its stages, and in_flight
+ * times their activations per micro-batch.  The state of a stage in several pipes counts once,
+ * and so does a shared weight.  `rank_limits` may be NULL.  `out` has one element per rank of
+ * the placement. */
 WEFT_API enum weft_status weft_partition_rank_bytes(const struct weft_partition *p,
                                                     const struct weft_items *items,
                                                     const struct weft_rank_limits *rank_limits,

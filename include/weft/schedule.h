@@ -14,6 +14,8 @@
  *     weft_schedule_free(s);
  *
  * A schedule never changes after it is created, so any number of threads may read it.
+ *
+ * Functions that return a property of a schedule need a schedule: NULL is not allowed.
  */
 #ifndef WEFT_SCHEDULE_H
 #define WEFT_SCHEDULE_H
@@ -29,7 +31,7 @@
 extern "C" {
 #endif
 
-/* -- actions -------------------------------------------------------------------------------- */
+/* -- actions ------------------------------------------------------------------------------- */
 
 /* The kinds of actions.  The first four kinds are the compute actions.  JSON output uses the
  * same numbers. */
@@ -46,8 +48,11 @@ enum weft_act_kind {
     /* PyTorch: gather the stage's parameters; has no micro; ignored by weft. */
     WEFT_ACT_UNSHARD,
     WEFT_ACT_RESHARD, /* PyTorch: free the gathered parameters; ignored by weft */
-    /* An empty cell of a table: takes one time step, in PyTorch's lowering only. */
-    WEFT_ACT_IDLE,
+    /* PyTorch 2.15: wait until a send is complete, or the reduction of a stage.  The verifier
+     * checks them; the executor ignores them. */
+    WEFT_ACT_WAIT_SEND_F,
+    WEFT_ACT_WAIT_SEND_B,
+    WEFT_ACT_WAIT_REDUCE_GRAD, /* has no micro */
     WEFT_N_ACT_KINDS
 };
 
@@ -77,16 +82,22 @@ static inline bool weft_act_is_message(unsigned kind)
     return kind >= WEFT_ACT_SEND_F && kind <= WEFT_ACT_RECV_B;
 }
 
+/* Returns true for the waits for a send. */
+static inline bool weft_act_is_send_wait(unsigned kind)
+{
+    return kind == WEFT_ACT_WAIT_SEND_F || kind == WEFT_ACT_WAIT_SEND_B;
+}
+
 /* Returns true if actions of this kind belong to a micro-batch. */
 static inline bool weft_act_has_micro(unsigned kind)
 {
-    return kind <= WEFT_ACT_RECV_B;
+    return kind <= WEFT_ACT_RECV_B || weft_act_is_send_wait(kind);
 }
 
 /* Returns the name of a kind in the text form, such as "F" or "SEND_B". */
 WEFT_API const char *weft_act_name(unsigned kind);
 
-/* -- placement ------------------------------------------------------------------------------ */
+/* -- placement ----------------------------------------------------------------------------- */
 
 /* The ranks of the stages.  Most schedules have one pipe, so all micro-batches use the same
  * ranks.  Bidirectional schedules have several pipes: micro m uses pipe pipe_of[m], and stage s
@@ -134,7 +145,7 @@ static inline bool weft_placement_runs(const struct weft_placement *p, uint32_t 
 /* Returns the name of a kind of placement, such as "linear" or "loop". */
 WEFT_API const char *weft_placement_name(enum weft_placement_kind kind);
 
-/* -- schedules ------------------------------------------------------------------------------ */
+/* -- schedules ----------------------------------------------------------------------------- */
 
 struct weft_schedule; /* opaque: built once, then read-only, safe to read from any thread */
 
@@ -154,13 +165,12 @@ struct weft_gen_params {
     /* Borrowed, may be NULL; used by generators that search. */
     const struct weft_memory_cost *memory;
     enum weft_minimize minimize; /* used by generators that search */
-    bool idle_hints; /* keeps the empty cells of PyTorch's tables as WEFT_ACT_IDLE */
 };
 
 /* The optional parameters that a generator uses.  A generator rejects all other optional
  * parameters, except cost and memory.  A generator that does not use cost and memory ignores
  * them; they then only affect the timing and verification of the result. */
-enum weft_gen_flag {
+enum weft_gen {
     /* Accepts any number of chunks; without this flag, exactly default_chunks. */
     WEFT_GEN_USES_CHUNKS = 1,
     WEFT_GEN_USES_GROUP = 2,
@@ -178,7 +188,7 @@ struct weft_generator {
     const char *help;   /* one sentence */
     const char *limits; /* the supported sizes, in words */
     uint32_t default_chunks;
-    unsigned flags; /* bitwise OR of enum weft_gen_flag */
+    unsigned flags; /* bitwise OR of enum weft_gen */
     enum weft_status (*make)(const struct weft_gen_params *params, struct weft_schedule **out,
                              struct weft_error *err);
 };
@@ -199,16 +209,16 @@ WEFT_API enum weft_status weft_schedule_generate(const char *name,
 /* Frees a schedule.  NULL is allowed. */
 WEFT_API void weft_schedule_free(struct weft_schedule *s);
 
-/* Returns the name of a schedule, "" if it has none.  Borrowed. */
+/* Returns the name of a schedule, "" if it has none.  The pointer is borrowed. */
 WEFT_API const char *weft_schedule_name(const struct weft_schedule *s);
 
-/* Returns the placement of a schedule.  Borrowed. */
+/* Returns the placement of a schedule.  The pointer is borrowed. */
 WEFT_API const struct weft_placement *weft_schedule_placement(const struct weft_schedule *s);
 
 /* Returns the kind of the placement. */
 WEFT_API enum weft_placement_kind weft_schedule_placement_kind(const struct weft_schedule *s);
 
-/* Returns the actions of a rank in program order.  Borrowed. */
+/* Returns the actions of a rank in program order.  The actions are borrowed. */
 WEFT_API struct weft_action_span weft_schedule_rank(const struct weft_schedule *s,
                                                     uint32_t rank);
 
@@ -225,31 +235,77 @@ WEFT_API uint32_t weft_schedule_chunk(const struct weft_schedule *s, uint32_t ra
 /* Returns true if a schedule contains send or receive actions. */
 WEFT_API bool weft_schedule_is_lowered(const struct weft_schedule *s);
 
+/* Returns true if a schedule was read from a text with weft's header lines, false if it was
+ * generated or read from rows alone, as PyTorch writes them. */
+WEFT_API bool weft_schedule_has_header(const struct weft_schedule *s);
+
+/* Returns true if a schedule has forwards, but no backward, gradient message or REDUCE_GRAD. */
+WEFT_API bool weft_schedule_is_forward_only(const struct weft_schedule *s);
+
+/* Copies a schedule.  The caller owns *out and frees it with weft_schedule_free(). */
+WEFT_API enum weft_status weft_schedule_dup(const struct weft_schedule *s,
+                                            struct weft_schedule **out, struct weft_error *err);
+
 /* Returns the memory size of a schedule in bytes. */
 WEFT_API size_t weft_schedule_bytes(const struct weft_schedule *s);
 
-/* -- lowering ------------------------------------------------------------------------------- */
+/* -- forward-only schedules ---------------------------------------------------------------- */
 
+/* Derives the forward-only schedule of any schedule: keeps the name, the placement, the order
+ * of each rank's forwards and the forward messages; drops B, I, W, REDUCE_GRAD, the backward
+ * messages and empty cells.  A forward of an overlapped pair runs alone.  The result of a
+ * schedule that verifies also verifies.  Returns WEFT_USAGE if a pointer is NULL.  The caller
+ * owns *out.
+ *
+ * A forward-only schedule runs every (stage, micro) once forward, for evaluation and inference.
+ * It has the same text form as other schedules.  A stage keeps nothing after its forward, so
+ * every rank has a peak of one activation.  Lowering adds only forward messages. */
+WEFT_API enum weft_status weft_schedule_forward_only(const struct weft_schedule *s,
+                                                     struct weft_schedule **out,
+                                                     struct weft_error *err);
+
+/* -- lowering ------------------------------------------------------------------------------ */
+
+/* Which messages and other actions are added, and where.  A channel is a directed pair of ranks
+ * and a direction of data (forward or backward); in PyTorch, a directed pair of ranks has one
+ * channel for both.  Both endpoints of a channel list the same sequence of messages. */
 enum weft_lowering {
-    /* A send directly follows its producer.  A receive is as late as its consumer and the order
-     * of its channel allow.  REDUCE_GRAD follows the last weight gradient of a stage. */
-    WEFT_LOWERING_LATE,
-    /* The method of PyTorch's _add_send_recv: a send and its receive are added at the same
-     * moment, so that all messages of all ranks have one common order.  No REDUCE_GRAD is
-     * added. */
-    WEFT_LOWERING_PYTORCH,
+    /* "weft": a send directly follows its producer.  A receive is as late as its consumer and
+     * the order of its channel allow.  REDUCE_GRAD follows the last weight gradient of a
+     * stage. */
+    WEFT_LOWERING_WEFT,
+    /* "torch-2.10": the table that the runtime of PyTorch 2.10 to 2.14 makes of a compute-only
+     * table, with UNSHARD, RESHARD and REDUCE_GRAD.  A send and its receive are added at the
+     * same moment, so all messages have one common order, and even blocking sends cannot
+     * deadlock. */
+    WEFT_LOWERING_TORCH_2_10,
+    /* "torch-2.15": the same for PyTorch 2.15, with WAIT_SEND_F, WAIT_SEND_B and
+     * WAIT_REDUCE_GRAD. */
+    WEFT_LOWERING_TORCH_2_15,
+    /* "torch-2.10-late", "torch-2.15-late": tables for the same releases, with receives as late
+     * as their consumers and the order of their channel allow. */
+    WEFT_LOWERING_TORCH_2_10_LATE,
+    WEFT_LOWERING_TORCH_2_15_LATE,
+    WEFT_N_LOWERINGS
 };
 
-/* Adds the messages to a schedule that has none.  A channel is a directed pair of ranks and a
- * direction of data (forward or backward).  Both endpoints of a channel list the same sequence
- * of messages.  Returns WEFT_SCHEDULE if a message would have one endpoint only, or if
- * PyTorch's method deadlocks.  The caller owns *out. */
+/* Returns the name of a lowering, such as "torch-2.15". */
+WEFT_API const char *weft_lowering_name(enum weft_lowering how);
+
+/* Finds a lowering by its name.  Returns WEFT_USAGE with a list of the names if there is
+ * none. */
+WEFT_API enum weft_status weft_lowering_find(const char *name, enum weft_lowering *out,
+                                             struct weft_error *err);
+
+/* Adds the messages to a schedule that has none.  Returns WEFT_SCHEDULE if a message would have
+ * one endpoint only, if the method deadlocks, or if a lowering of PyTorch is requested for a
+ * schedule that runs a stage on several ranks.  The caller owns *out. */
 WEFT_API enum weft_status weft_schedule_lower(const struct weft_schedule *s,
                                               enum weft_lowering how,
                                               struct weft_schedule **out,
                                               struct weft_error *err);
 
-/* -- text form ------------------------------------------------------------------------------ */
+/* -- text form ----------------------------------------------------------------------------- */
 
 /* One row per rank, with cells separated by commas: "0F0,0F1,1B0,(0F7;7B3)OVERLAP_F_B", as
  * PyTorch's pipelining reads and writes it.  Files of weft have header lines before the rows:
@@ -270,8 +326,8 @@ enum { WEFT_ACTION_TEXT_MAX = 40 };
 /* Writes the text of an action, such as "2F0", and returns its length. */
 WEFT_API size_t weft_action_print(struct weft_action a, char out[WEFT_ACTION_TEXT_MAX]);
 
-/* Prints the cells of one rank, joined by `separator`.  A pair is one cell.  The caller frees
- * *out. */
+/* Prints the cells of one rank, joined by `separator`.  A pair is one cell.  Returns WEFT_USAGE
+ * if the schedule does not have that rank.  The caller frees *out. */
 WEFT_API enum weft_status weft_schedule_print_rank(const struct weft_schedule *s, uint32_t rank,
                                                    const char *separator, char **out,
                                                    struct weft_error *err);
@@ -282,12 +338,11 @@ WEFT_API enum weft_status weft_schedule_print(const struct weft_schedule *s,
                                               size_t *len, struct weft_error *err);
 
 /* Reads either text form.  Both newline styles and blanks around cells are accepted.  An empty
- * cell is an idle step and is dropped unless `keep_idle` is set.  Every other deviation is an
- * error that names line and column; `source` is the name of the text in that error
- * ("plan.csv").  The result is well-formed but not verified: pass it to weft_verify().  The
- * caller owns *out. */
+ * cell is an idle step and is dropped.  Every other deviation is an error that names line and
+ * column; `source` is the name of the text in that error ("plan.csv").  The result is
+ * well-formed but not verified: pass it to weft_verify().  The caller owns *out. */
 WEFT_API enum weft_status weft_schedule_parse(const char *text, size_t len, const char *source,
-                                              bool keep_idle, struct weft_schedule **out,
+                                              struct weft_schedule **out,
                                               struct weft_error *err);
 
 #ifdef __cplusplus

@@ -4,8 +4,8 @@
  *
  *     struct weft_cluster cluster;
  *     weft_cluster_parse("node:2 rank:4 intra:200GB/s,2us inter:25GB/s,8us", &cluster, &err);
- *     struct weft_sim_options options = {.cost = &cost, .cluster = &cluster, .unit_seconds = 1e-3,
- *                                        .bytes = {&boundary_bytes, 1}};
+ *     struct weft_sim_options options = {.cost = &cost, .cluster = &cluster,
+ *                                        .unit_seconds = 1e-3, .bytes = {&boundary_bytes, 1}};
  *     struct weft_sim sim;
  *     if (weft_sim_init(&sim, s, &options, &err) == WEFT_OK) ...
  *     weft_sim_release(&sim);
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* -- clusters ------------------------------------------------------------------------------- */
+/* -- clusters ------------------------------------------------------------------------------ */
 
 struct weft_link {
     double bytes_per_second; /* 0: unlimited */
@@ -36,9 +36,10 @@ struct weft_cluster {
     struct weft_link intra, inter; /* within a node, between nodes */
 };
 
-/* Reads "node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us".  Units: B/s to TB/s (powers of ten)
- * or bits as in Gb/s; s, ms, us, ns.  The default of `node` is 1; the default of `inter` is the
- * value of `intra`.  Errors name the column. */
+/* Reads "node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us".  Units: B/s to EB/s (powers of ten)
+ * and KiB/s to EiB/s (powers of two), or bits as in Gb/s and Gbit/s; s, ms, us, ns.  The
+ * default of `node` is 1; the default of `inter` is the value of `intra`.  Errors name the
+ * column. */
 WEFT_API enum weft_status weft_cluster_parse(const char *text, struct weft_cluster *out,
                                              struct weft_error *err);
 
@@ -46,7 +47,7 @@ WEFT_API enum weft_status weft_cluster_parse(const char *text, struct weft_clust
 WEFT_API struct weft_link weft_cluster_link(const struct weft_cluster *c, uint32_t from,
                                             uint32_t to);
 
-/* -- one run -------------------------------------------------------------------------------- */
+/* -- one run ------------------------------------------------------------------------------- */
 
 /* The resources that a transfer occupies for its duration. */
 enum weft_contention {
@@ -121,7 +122,7 @@ WEFT_API enum weft_status weft_sim_check(const struct weft_schedule *s,
                                          const struct weft_sim_options *options,
                                          struct weft_error *err);
 
-/* -- costs from a measurement ---------------------------------------------------------------- */
+/* -- costs from a measurement -------------------------------------------------------------- */
 
 struct weft_trace;
 
@@ -142,7 +143,34 @@ WEFT_API enum weft_status weft_measured_cost_init(struct weft_measured_cost *out
 /* Frees the arrays of measured costs.  Zeroed costs are allowed. */
 WEFT_API void weft_measured_cost_release(struct weft_measured_cost *m);
 
-/* -- many runs at once ---------------------------------------------------------------------- */
+/* The distribution of measured times.  All fields are 0 if there are none. */
+struct weft_spread {
+    size_t n; /* number of events */
+    double mean, min, median, max;
+};
+
+/* The distribution of the times of each stage, in the trace's unit.  All arrays are
+ * (n_stages). */
+struct weft_cost_spread {
+    uint32_t n_stages;
+    struct weft_spread *f, *i, *w, *b; /* owned */
+    struct weft_spread *fb;            /* owned: overlapped pairs, by the stage of their F */
+    /* From the end of an action on one rank to the start of the action that waits for its
+     * result on another one.  Only events of the lane `wait` that began before the result was
+     * complete count. */
+    struct weft_spread hop;
+};
+
+/* Computes the distributions from the events of a trace.  A kind without events is not an
+ * error.  The caller releases *out. */
+WEFT_API enum weft_status weft_cost_spread_init(struct weft_cost_spread *out,
+                                                const struct weft_trace *trace,
+                                                struct weft_error *err);
+
+/* Frees the arrays of a spread.  A zeroed spread is allowed. */
+WEFT_API void weft_cost_spread_release(struct weft_cost_spread *s);
+
+/* -- many runs at once --------------------------------------------------------------------- */
 
 enum { WEFT_SCENARIOS = 16 }; /* number of scenarios that are simulated together */
 

@@ -112,6 +112,67 @@ WEFT_API enum weft_status weft_model_count_params(const struct weft_model *model
 WEFT_API enum weft_status weft_model_token_flops(const struct weft_model *model, uint32_t seq,
                                                  double *out, struct weft_error *err);
 
+/* -- recomputation ------------------------------------------------------------------------- */
+
+/* The activations of a layer that the backward recomputes instead of storing them.  Results do
+ * not depend on it. */
+enum weft_recompute {
+    WEFT_RECOMPUTE_NONE,
+    /* The first norm, queries, keys, values and the output of attention. */
+    WEFT_RECOMPUTE_ATTENTION,
+    WEFT_RECOMPUTE_FULL, /* everything except the input of the layer */
+};
+enum { WEFT_N_RECOMPUTE = 3 };
+
+/* Returns the name of a kind of recomputation: "none", "attention" or "full". */
+WEFT_API const char *weft_recompute_name(enum weft_recompute r);
+
+/* Returns the operations that a layer recomputes, divided by the operations of its forward, for
+ * a model that has passed weft_model_check() and sequences of `seq` tokens: 0 for none; for
+ * attention the products that compute queries, keys and values, and the scores; for full all
+ * products except the last one of the MLP. */
+WEFT_API double weft_recompute_share(const struct weft_model *model, enum weft_recompute r,
+                                     uint32_t seq);
+
+/* -- memory of training -------------------------------------------------------------------- */
+
+/* How a model is trained, as far as its memory depends on it.  A zeroed struct means products
+ * in fp32, exact sums and no recomputation. */
+struct weft_training {
+    bool bf16; /* matrix products, and the activations that they read, are in bf16 */
+    /* With bf16: the processor multiplies bf16.  Otherwise weights are packed in fp32. */
+    bool bf16_packed;
+    bool fast_sums; /* gradients are summed in fp32 instead of exactly */
+    /* enum weft_recompute of each layer, (model.layers); borrowed; NULL: none. */
+    const uint8_t *recompute;
+};
+
+/* The permanent memory of parameters in bytes. */
+struct weft_state_bytes {
+    size_t weights;   /* 4 per parameter: fp32 */
+    size_t packed;    /* 8 per factor: a copy for products, and a transposed copy; bf16: 4 */
+    size_t gradients; /* 8 per parameter: an exact sum; 4 with fast sums */
+    size_t moments;   /* 8 per parameter: two moments of AdamW in fp32 */
+};
+
+/* Computes the memory of n_params parameters, n_factors of which belong to matrices of matrix
+ * products.  `how` may be NULL, which means the same as a zeroed struct.  Returns WEFT_USAGE if
+ * the bytes overflow. */
+WEFT_API enum weft_status weft_state_bytes_init(struct weft_state_bytes *out, size_t n_params,
+                                                size_t n_factors,
+                                                const struct weft_training *how,
+                                                struct weft_error *err);
+
+/* Returns the sum of all parts. */
+WEFT_API size_t weft_state_bytes_total(const struct weft_state_bytes *b);
+
+/* Returns the number of parameters whose state, without packed copies, has this many bytes. */
+WEFT_API size_t weft_state_params(size_t state_bytes, const struct weft_training *how);
+
+/* Returns the bytes per parameter that a reduction sends as gradients: 8, or 4 for fast
+ * sums. */
+WEFT_API size_t weft_gradient_bytes(const struct weft_training *how);
+
 /* -- items --------------------------------------------------------------------------------- */
 
 /* The cost of one item.  Times are per micro-batch, in any unit that all items share. */
@@ -119,14 +180,23 @@ struct weft_item {
     double f, i, w;     /* forward, input gradient, weight gradient */
     size_t state_bytes; /* permanent memory: weights, gradients, optimizer state */
     size_t act_bytes; /* saved activations per micro-batch, from F to the end of the backward */
+    /* Activations per micro-batch that the backward recomputes.  A stage has memory for its
+     * largest layer, and for all its layers for each micro-batch between I and W. */
+    size_t work_bytes;
+    /* Buffers that exist once per stage.  The layers of a stage share those of one layer. */
+    size_t scratch_bytes;
+    struct weft_state_bytes state; /* the parts of state_bytes; all 0: not known */
 };
 
 struct weft_items {
     size_t n;             /* layers + 2 */
     struct weft_item *at; /* owned: the embedding, the layers in order, the head */
     /* The bytes of a tied weight, which state_bytes includes for both the embedding and the
-     * head.  A rank that has both items stores the weight once. */
+     * head.  A stage that has both items stores the weight once. */
     size_t shared_bytes;
+    struct weft_state_bytes shared; /* the parts of shared_bytes; all 0: not known */
+    size_t stage_bytes;             /* buffers of every stage, whatever its items */
+    size_t boundary_bytes;          /* a message between two stages; 0: not known */
 };
 
 /* Creates n_layers layers that all cost `layer`.  An embedding or head whose fields are all 0
@@ -169,13 +239,25 @@ WEFT_API enum weft_status weft_items_init_uniform(struct weft_items *items, uint
  *     head         2*dim (the norm's input and output) + 3 (log-sum-exp, target, deviation),
  *                  GPT-2 one more (mean)
  *
- * With block residuals a layer also saves its two mixes and their weights, the embedding and
- * every block save one more vector, and the head saves the weights of its mix.
+ * With block attention residuals a layer also saves its two mixes and their weights, the
+ * embedding and every block save one more vector, and the head saves the weights of its mix.
  *
- * Buffers that exist only within one pass are not counted. */
+ * The buffers of a stage are those of fp32 products with one thread: the gradient of a layer's
+ * input, the inside of its MLP, and packed factors; on the last stage also the logits of 512
+ * tokens. */
 WEFT_API enum weft_status weft_items_init_model(struct weft_items *items,
                                                 const struct weft_model *model, uint32_t rows,
                                                 uint32_t seq, struct weft_error *err);
+
+/* Creates the items of a model that is trained as `how` describes (NULL: as a zeroed struct).
+ * Recomputation adds its operations to i and moves bytes from act_bytes to work_bytes.  With
+ * bf16, activations that products read have 2 bytes per element, and a layer also saves two
+ * gradients of dim elements.  The caller releases *items. */
+WEFT_API enum weft_status weft_items_init_training(struct weft_items *items,
+                                                   const struct weft_model *model,
+                                                   uint32_t rows, uint32_t seq,
+                                                   const struct weft_training *how,
+                                                   struct weft_error *err);
 
 /* Frees the items.  Zeroed items are allowed. */
 WEFT_API void weft_items_release(struct weft_items *items);

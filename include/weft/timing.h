@@ -17,18 +17,20 @@ extern "C" {
  *     bubble        sum(idle) / (ranks * makespan)
  *     bubble_span   the same ratio computed with span instead of makespan
  *     bubble_ratio  the closed form (P - 1) / M
+ *     efficiency    1 - bubble_ratio; negative if P - 1 exceeds M
  */
 struct weft_metrics {
     uint32_t n_ranks;
     size_t n_actions;  /* compute actions; an overlapped pair counts as two */
     size_t n_messages; /* messages between ranks */
     double makespan, span;
-    double bubble, bubble_span, bubble_ratio;
+    double bubble, bubble_span, bubble_ratio, efficiency;
     double *busy, *idle; /* owned: (ranks) */
     double *rank_span;   /* owned: (ranks) */
     /* Owned: (ranks), peak memory with the costs of `memory`, in program order. */
     double *peak_mem;
-    /* Owned: (ranks), maximum number of forwards whose B or W has not run yet. */
+    /* Owned: (ranks), maximum number of forwards whose B or W has not run yet; 1 in a
+     * forward-only schedule. */
     size_t *peak_activations;
     /* Owned: start times, one per action, in the order of the schedule.  The start of an
      * action that is not a compute action is the time at which its rank reaches it. */

@@ -78,7 +78,7 @@ WEFT_API enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t,
                                                 struct weft_error *err);
 
 /* Returns the bytes of a token, which may be part of a UTF-8 character; NULL for an unknown
- * token.  Borrowed. */
+ * token.  The pointer is borrowed. */
 WEFT_API const char *weft_tokenizer_token(const struct weft_tokenizer *t, int32_t id,
                                           size_t *len);
 

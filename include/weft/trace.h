@@ -21,6 +21,7 @@
  *     0 compute 0F0 0 1
  *     0 send 0SEND_F0 1 0.25 1048576 1          rank lane action start length [bytes peer]
  *     3 compute (3F1;3B0)OVERLAP_F_B 7 3        an overlapped pair is one event
+ *     1 wait 1F0 0 1.25                         1F0 waits for its input
  *     0 memory 7 1.5                            rank memory time amount
  */
 #ifndef WEFT_TRACE_H
@@ -37,10 +38,14 @@ enum weft_lane {
     WEFT_LANE_COMPUTE,
     WEFT_LANE_SEND,
     WEFT_LANE_RECV,
+    WEFT_LANE_COLLECTIVE, /* UNSHARD, RESHARD and REDUCE_GRAD */
+    /* The rank waits.  The action is what it waits for: a compute action that waits for its
+     * input, a send or a REDUCE_GRAD that must complete. */
+    WEFT_LANE_WAIT,
     WEFT_LANE_COUNT,
 };
 
-/* Returns the name of a lane: "compute", "send" or "receive". */
+/* Returns the name of a lane: "compute", "send", "receive", "collective" or "wait". */
 WEFT_API const char *weft_lane_name(enum weft_lane lane);
 
 #define WEFT_NO_RANK UINT32_MAX
@@ -78,7 +83,7 @@ struct weft_trace {
     uint32_t n_chunks;   /* maximum number of stages per rank, at least 1 */
 };
 
-/* -- creation ------------------------------------------------------------------------------- */
+/* -- creation ------------------------------------------------------------------------------ */
 
 /* Creates a trace from the compute actions of a timed schedule.  If `memory` is not NULL, the
  * trace also contains the memory of each rank from time 0 on.  `m` must belong to this
@@ -118,13 +123,13 @@ WEFT_API void weft_trace_release(struct weft_trace *t);
  * the rank computes none. */
 WEFT_API uint32_t weft_trace_chunk(const struct weft_trace *t, uint32_t rank, uint32_t stage);
 
-/* -- text form ------------------------------------------------------------------------------ */
+/* -- text form ----------------------------------------------------------------------------- */
 
 /* Returns true if the first line of a text begins with "# weft trace". */
 WEFT_API bool weft_trace_detect(const char *text, size_t len);
 
 /* Writes the text form.  weft_trace_parse() restores the same trace bit for bit.  The caller
- * frees *out. `len` may be NULL. */
+ * frees *out.  `len` may be NULL. */
 WEFT_API enum weft_status weft_trace_write(const struct weft_trace *t, char **out, size_t *len,
                                            struct weft_error *err);
 
@@ -133,7 +138,62 @@ WEFT_API enum weft_status weft_trace_write(const struct weft_trace *t, char **ou
 WEFT_API enum weft_status weft_trace_parse(const char *text, size_t len, const char *source,
                                            struct weft_trace *out, struct weft_error *err);
 
-/* -- analysis ------------------------------------------------------------------------------- */
+/* -- profiles of PyTorch ------------------------------------------------------------------ */
+
+/* Reads the JSON files that torch.profiler (Kineto) writes, one per rank, and makes one trace
+ * of them.  The files are read one after the other, so only one text is in memory:
+ *     struct weft_kineto *k = NULL;
+ *     weft_kineto_new(&k, &err);
+ *     weft_kineto_add(k, text, len, "rank0.json", WEFT_NO_RANK, &err); ...
+ *     weft_kineto_trace(k, -1, &trace, &err);
+ *     weft_kineto_free(k);
+ *
+ * Annotations named "PP:" and a cell, such as PP:2F0, become events.  Other actions than those
+ * of weft/schedule.h are ignored.
+ *     F B I W and pairs      lane compute; if the file has the times of the GPU's kernels
+ *                            (gpu_user_annotation), those; else without the wait at the start,
+ *                            which is an event of the lane wait: the work starts when the
+ *                            receive (gloo:recv, nccl:recv) that ends inside the annotation has
+ *                            ended, with the next aten:: operator of the same thread
+ *     SEND_F SEND_B          lane send: the time that posting the send takes
+ *     RECV_F RECV_B          lane receive: from posting the receive until it is waited for
+ *     UNSHARD RESHARD
+ *     REDUCE_GRAD            lane collective
+ *     WAIT_SEND_F .. and
+ *     WAIT_REDUCE_GRAD       lane wait, with the action that is waited for
+ *
+ * Times are whole nanoseconds (unit_seconds is 1e-9) since the first event of the step.  The
+ * k-th occurrence of an action in a file belongs to step k.  The trace has one step that is
+ * complete in all files: it has every action that occurs in the file, and no backward starts
+ * before its forward. */
+struct weft_kineto; /* opaque */
+
+/* Returns true if a text begins like a JSON object. */
+WEFT_API bool weft_kineto_detect(const char *text, size_t len);
+
+/* Creates a reader without files.  The caller frees *out with weft_kineto_free(). */
+WEFT_API enum weft_status weft_kineto_new(struct weft_kineto **out, struct weft_error *err);
+
+/* Adds the file of one rank.  `source` is its name in errors.  `rank` is the rank in the
+ * pipeline.  With WEFT_NO_RANK it is the file's distributedInfo.rank, or the number of files
+ * added before.  The text is not used after the call.  Returns WEFT_DATA if the text is not
+ * JSON, has no PP: annotations or belongs to a rank that was added before; the reader is then
+ * unchanged. */
+WEFT_API enum weft_status weft_kineto_add(struct weft_kineto *k, const char *text, size_t len,
+                                          const char *source, uint32_t rank,
+                                          struct weft_error *err);
+
+/* Makes the trace of a complete step: 0 is the first one, -1 the last.  If the files have all
+ * stages, but not the ranks 0 to n - 1, they are the files of one pipeline of several: its
+ * ranks are numbered in the order of the files' ranks.  Returns WEFT_DATA if there is no such
+ * step.  The caller releases *out. */
+WEFT_API enum weft_status weft_kineto_trace(const struct weft_kineto *k, int64_t step,
+                                            struct weft_trace *out, struct weft_error *err);
+
+/* Frees a reader.  NULL is allowed. */
+WEFT_API void weft_kineto_free(struct weft_kineto *k);
+
+/* -- analysis ------------------------------------------------------------------------------ */
 
 /* Metrics of a trace, named and computed as in struct weft_metrics. */
 struct weft_trace_summary {
@@ -172,7 +232,8 @@ struct weft_trace_comparison {
 };
 
 /* Compares a planned with a measured trace.  The k-th occurrence of an action on a rank in one
- * trace matches its k-th occurrence in the other.  The caller releases *out. */
+ * trace matches its k-th occurrence in the other.  Events of the lane `wait` are ignored,
+ * because a plan has none.  The caller releases *out. */
 WEFT_API enum weft_status weft_trace_comparison_init(struct weft_trace_comparison *out,
                                                      const struct weft_trace *planned,
                                                      const struct weft_trace *measured,

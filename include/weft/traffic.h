@@ -18,7 +18,7 @@
  * transition between two stages on one rank sends nothing: blocks are passed within the rank.
  *
  *     uint32_t *finished_by = NULL, n = 0;
- *     weft_residual_blocks(&partition, 4, &finished_by, &n, &err);     // a block every 4 layers
+ *     weft_residual_blocks(&partition, 4, &finished_by, &n, &err);    // a block every 4 layers
  *     struct weft_traffic *t = NULL;
  *     weft_traffic_new(placement, finished_by, n, WEFT_BLOCK_CACHE_FULL, &t, &err);
  *     struct weft_block_span send = weft_traffic_sends(t, 0, stage);
@@ -58,7 +58,7 @@ WEFT_API enum weft_status weft_residual_blocks(const struct weft_partition *p,
                                                uint32_t layers_per_block, uint32_t **out,
                                                uint32_t *n, struct weft_error *err);
 
-/* -- the table ------------------------------------------------------------------------------ */
+/* -- the table ----------------------------------------------------------------------------- */
 
 struct weft_traffic; /* opaque: built once, then read-only, safe to read from any thread */
 
@@ -73,7 +73,7 @@ WEFT_API enum weft_status weft_traffic_new(const struct weft_placement *placemen
 /* Frees a table.  NULL is allowed. */
 WEFT_API void weft_traffic_free(struct weft_traffic *t);
 
-/* Returns the placement of the table, with pipe_of set to NULL.  Borrowed. */
+/* Returns the placement of the table, with pipe_of set to NULL.  The pointer is borrowed. */
 WEFT_API const struct weft_placement *weft_traffic_placement(const struct weft_traffic *t);
 
 /* Returns the cache mode of the table. */
@@ -122,10 +122,10 @@ WEFT_API uint32_t weft_traffic_rank_source(const struct weft_traffic *t, uint32_
 WEFT_API enum weft_status weft_traffic_verify(const struct weft_traffic *t,
                                               struct weft_error *err);
 
-/* -- totals --------------------------------------------------------------------------------- */
+/* -- totals -------------------------------------------------------------------------------- */
 
 /* Numbers of blocks in the forward of one micro-batch in one pipe.  The backward has the same
- * counts. wanted = sent + handed + hits_received + hits_made. */
+ * numbers.  It always holds that wanted = sent + handed + hits_received + hits_made. */
 struct weft_traffic_count {
     size_t wanted;        /* finished blocks, summed over all transitions */
     size_t sent;          /* sent to another rank */
@@ -149,12 +149,12 @@ struct weft_payload {
 /* Traffic of one directed pair of ranks in one step, summed over all micro-batches. */
 struct weft_traffic_link {
     uint32_t from, to;
-    size_t activations, blocks;        /* messages of forwards */
-    size_t gradients, block_gradients; /* messages of backwards */
+    size_t activations, blocks;        /* numbers of tensors in forward messages */
+    size_t gradients, block_gradients; /* numbers of tensors in backward messages */
     size_t forward_bytes, backward_bytes;
 };
 
-/* Traffic of one step.  `links` has the pairs with traffic, by from, then to. */
+/* Traffic of one step.  `links` has the pairs with traffic, sorted by `from`, then by `to`. */
 struct weft_traffic_step {
     size_t activations, blocks, gradients, block_gradients;
     size_t forward_bytes, backward_bytes;
@@ -175,7 +175,9 @@ WEFT_API void weft_traffic_step_release(struct weft_traffic_step *s);
 /* Computes the maximum number of block copies that each rank stores at one time when it runs
  * its list of `s` in order.  A copy lives from the forward that receives or finishes it (in a
  * lowered schedule: from the receive) to the end of that stage's backward (B or I).  With the
- * cache off, every stage keeps its own copies until the end of its backward.  out is (ranks).
+ * cache off, every stage keeps its own copies until the end of its backward.  In a
+ * forward-only schedule a rank drops all copies of a micro after its last forward of it.  out
+ * is (ranks).
  * Returns WEFT_USAGE if the placement of `s` differs from the placement of the table. */
 WEFT_API enum weft_status weft_traffic_peak_blocks(const struct weft_traffic *t,
                                                    const struct weft_schedule *s, size_t *out,

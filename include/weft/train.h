@@ -61,7 +61,7 @@ typedef bool (*weft_train_fn)(const struct weft_train_step *step, void *user);
 WEFT_API enum weft_status weft_train(struct weft_settings *s, weft_train_fn on_step, void *user,
                                      struct weft_error *err);
 
-/* -- step by step --------------------------------------------------------------------------- */
+/* -- step by step -------------------------------------------------------------------------- */
 
 struct weft_trainer; /* opaque: one rank's part of a training */
 

@@ -7,9 +7,11 @@
  *     weft_verify_result_release(&result);
  *
  * A schedule without findings runs every (stage, micro) once forward and once backward and
- * never deadlocks.  In a lowered schedule, both endpoints of every channel also list the same
- * sequence of messages, and the given channel model delivers all of them.  Time and memory are
- * linear in the number of actions.
+ * never deadlocks.  A schedule without any backward is forward-only (weft/schedule.h): it runs
+ * every (stage, micro) once forward.  If only some backwards are missing, each is a finding.
+ * In a lowered schedule, both endpoints of every channel also list the same sequence of
+ * messages, and the given channel model delivers all of them.  Time and memory are linear in
+ * the number of actions.
  */
 #ifndef WEFT_VERIFY_H
 #define WEFT_VERIFY_H
@@ -29,6 +31,7 @@ extern "C" {
     X(RANK, "rank", "one stage and micro on two ranks")                                        \
     X(MESSAGE, "message", "a send or receive that no action needs")                            \
     X(CHANNEL, "channel", "the two endpoints of a channel list different sequences")           \
+    X(WAIT, "wait", "a send or a reduction without exactly one wait after it")                 \
     X(DEADLOCK, "deadlock", "ranks wait for each other in a cycle")
 
 enum weft_rule {
@@ -55,6 +58,9 @@ enum { WEFT_MAX_FINDINGS = 64 };
 struct weft_finding {
     enum weft_rule rule;
     bool has_position; /* rank and position are set */
+    /* text + detail is the text without the position with which it may start, such as "rank 1,
+     * action 7: ". */
+    uint8_t detail;
     uint32_t rank;
     /* Index in the rank's list; the length of the list means after the last action. */
     size_t position;
@@ -88,6 +94,39 @@ WEFT_API enum weft_status weft_verify(const struct weft_schedule *s,
 
 /* Frees the arrays of a result.  A zeroed result is allowed. */
 WEFT_API void weft_verify_result_release(struct weft_verify_result *r);
+
+/* -- PyTorch ------------------------------------------------------------------------------- */
+
+enum weft_torch_severity {
+    WEFT_TORCH_SEVERITY_REFUSED, /* PyTorch's runtime refuses the schedule */
+    WEFT_TORCH_SEVERITY_WRONG,   /* it runs the schedule without an error, with wrong results */
+    WEFT_TORCH_SEVERITY_NOTE,    /* a fact that users should know */
+};
+
+enum { WEFT_MAX_TORCH_FINDINGS = 8 };
+
+struct weft_finding_place {
+    uint32_t rank;
+    size_t position; /* in the rank's list */
+};
+
+struct weft_torch_finding {
+    enum weft_torch_severity severity;
+    bool has_place;
+    struct weft_finding_place place;
+    char text[200];
+};
+
+struct weft_torch_report {
+    size_t n;
+    struct weft_torch_finding at[WEFT_MAX_TORCH_FINDINGS];
+};
+
+/* Reports how the pipeline runtime of PyTorch (2.10 to 2.15) treats a schedule.  The schedule
+ * must be correct; PyTorch has one channel per directed pair of ranks, so verify it with
+ * `by_pair`.  Covers what weft_verify() does not: stages on several ranks, losses out of order,
+ * missing reductions, and the release that a lowered schedule is for. */
+WEFT_API void weft_torch_check(const struct weft_schedule *s, struct weft_torch_report *out);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
+#include "weft/activations.h"
 #include "weft/checkpoint.h"
 #include "weft/comm.h"
 #include "weft/exec.h"
@@ -11,7 +12,9 @@
 #include "weft/settings.h"
 #include "weft/stage.h"
 #include "weft/sync.h"
+#include "weft/tensor.h"
 #include "weft/tokenizer.h"
 #include "weft/train.h"
+#include "weft/transport.h"
 
 #endif

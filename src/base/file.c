@@ -1,3 +1,5 @@
+/* Reads and writes files with system calls and checks the result of each call.  A new file is
+ * written beside the old one, made durable and renamed. */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -97,6 +99,12 @@ done:
 }
 
 /* -- paths and directories ----------------------------------------------------------------- */
+
+const char *wf_path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
 
 char *wf_path_join(const char *dir, const char *name)
 {
@@ -229,7 +237,8 @@ enum weft_status wf_fd_write(int fd, const char *path, const void *bytes, size_t
     return WEFT_OK;
 }
 
-/* mkstemp() is not used: it ignores the umask and creates files that only the owner can read. */
+/* Creates the temporary file.  mkstemp() is not used: it ignores the umask and creates files
+ * that only the owner can read. */
 static enum weft_status open_temporary(struct wf_atomic_file *f, struct weft_error *err)
 {
     for (int i = 0; i < TEMPORARY_ATTEMPTS; i++) {

@@ -62,11 +62,12 @@ enum weft_status wf_file_write(const char *path, const void *bytes, size_t n,
 enum weft_status wf_fd_write(int fd, const char *path, const void *bytes, size_t n,
                              struct weft_error *err);
 
-/* Returns WEFT_IO with a message built from errno and a hint to free space or check the disk. */
+/* Returns WEFT_IO with a message built from errno and a hint to free space or
+ * check the disk. */
 enum weft_status wf_file_fail_write(const char *path, struct weft_error *err);
 
-/* Copies a file of at most WF_COPY_MAX_BYTES atomically.  Local. */
 #define WF_COPY_MAX_BYTES ((size_t)256 << 20)
+/* Copies a file of at most WF_COPY_MAX_BYTES atomically.  Local. */
 enum weft_status wf_file_copy(const char *from, const char *to, struct weft_error *err);
 
 /* -- directories --------------------------------------------------------------------------- */
@@ -91,6 +92,9 @@ enum weft_status wf_dir_sync_parent(const char *path, struct weft_error *err);
 enum weft_status wf_dir_make_temporary(const char *path, char **out, struct weft_error *err);
 
 /* -- paths --------------------------------------------------------------------------------- */
+
+/* Returns the part of a path after its last slash.  Borrowed from `path`. */
+const char *wf_path_name(const char *path);
 
 /* Returns `dir`/`name`, or NULL if memory runs out.  The caller frees the result. */
 char *wf_path_join(const char *dir, const char *name);

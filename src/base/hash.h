@@ -1,5 +1,5 @@
-/* A fast hash without cryptographic strength: FNV-1a over 64-bit words, mixed at the end of every
- * piece. */
+/* A fast hash without cryptographic strength: FNV-1a over 64-bit words, mixed at the end
+ * of every piece. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 

@@ -68,6 +68,12 @@ bool wf_is_directory(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+bool wf_is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
 bool wf_path_ends_in(const char *path, const char *ending)
 {
     size_t n = strlen(path), k = strlen(ending);

@@ -7,6 +7,10 @@
 
 #include "weft/status.h"
 
+/* A function that reads a whole file, such as wf_input_read_as(). */
+typedef enum weft_status (*wf_input_fn)(enum weft_status kind, const char *path, char **out,
+                                        size_t *len, struct weft_error *err);
+
 /* Reads a whole file, or standard input for "-", and appends a NUL.  Returns `kind` if the file
  * cannot be opened or is a directory.  The caller frees *out. */
 enum weft_status wf_input_read_as(enum weft_status kind, const char *path, char **out,
@@ -19,7 +23,10 @@ enum weft_status wf_input_read(const char *path, char **out, size_t *len,
 /* Returns true if `path` is a directory. */
 bool wf_is_directory(const char *path);
 
-/* Returns true if a path ends in `ending`. */
+/* Returns true if `path` exists and is not a directory. */
+bool wf_is_file(const char *path);
+
+/* Returns true if a path or another name ends in `ending`. */
 bool wf_path_ends_in(const char *path, const char *ending);
 
 #endif

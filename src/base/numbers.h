@@ -11,7 +11,8 @@ enum { WF_NUMBER_CHARS = 32 }; /* enough for the output of every function below 
  * double.  Numbers of up to 15 digits are written without an exponent. */
 void wf_number_print(double value, char out[WF_NUMBER_CHARS]);
 
-/* Like wf_number_print(), but writes an exponent instead of trailing zeros: 1e+05. */
+/* Writes the same text as wf_number_print(), but with an exponent instead of trailing zeros:
+ * 1e+05. */
 void wf_number_print_short(double value, char out[WF_NUMBER_CHARS]);
 
 /* Writes the shortest decimal text that gives the same float if it is read as a double and then

@@ -27,11 +27,13 @@ static void add_block(uint32_t state[8], const unsigned char *block)
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
                (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
+
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
         w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] +
                (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
     }
+
     memcpy(s, state, sizeof s);
     for (int i = 0; i < 64; i++) {
         uint32_t big1 = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25);
@@ -43,6 +45,7 @@ static void add_block(uint32_t state[8], const unsigned char *block)
         s[4] += t1;
         s[0] = t1 + big0 + majority;
     }
+
     for (int i = 0; i < 8; i++)
         state[i] += s[i];
 }

@@ -4,12 +4,12 @@
 
 #include <stddef.h>
 
-/* Returns the bytes of physical memory, or the limit of the process's control group (a container, a
- * batch job) if it is lower. */
+/* Returns the bytes of physical memory, or the limit of the process's control group (a
+ * container, a batch job) if it is lower. */
 size_t wf_sysmem_bytes(void);
 
-/* Returns the lowest limit of the control groups in the file `groups` (like /proc/self/cgroup) and
- * of their ancestors below `root` (like /sys/fs/cgroup); SIZE_MAX if there is none. */
+/* Returns the lowest limit of the control groups in the file `groups` (like /proc/self/cgroup)
+ * and of their ancestors below `root` (like /sys/fs/cgroup); SIZE_MAX if there is none. */
 size_t wf_sysmem_limit(const char *groups, const char *root);
 
 #endif

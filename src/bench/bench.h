@@ -1,18 +1,28 @@
 /* Benchmarks of computing: training steps, kernels, pipelines, generation, checkpoints.  Each
- * function measures and returns figures; none prints.  bench/plan.h has the benchmarks of
- * planning. */
+ * function measures and returns figures; none prints.  Functions *_write_json() write figures as
+ * JSON.  bench/plan.h has the benchmarks of planning. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "compute/model/stage.h"
 #include "weft/comm.h"
 #include "weft/status.h"
 
+struct wf_json; /* base/json.h */
+
 enum { WF_BENCH_MAX_REPEAT = 1000 };
+
+/* Target values of the project, as shares. */
+extern const struct wf_bench_targets {
+    double max_stall;        /* of a step, by saving */
+    double min_disk_share;   /* of the speed of plain files, for checkpoints */
+    double min_memory_share; /* of the memory bandwidth, for generation */
+} wf_bench_targets;
 
 struct wf_bench_params {
     const char *spec;      /* name of the model */
@@ -28,6 +38,10 @@ struct wf_bench_params {
     uint32_t steps;   /* checkpoint benchmark: steps between two checkpoints */
     bool (*is_stopped)(void); /* returns true to stop the checkpoint benchmark; may be NULL */
 };
+
+/* Returns the parameters that a benchmark has by default: "plan", "sim", "train", "kernels",
+ * "pipeline", "generate" or "checkpoint".  The strings are literals. */
+struct wf_bench_params wf_bench_defaults(const char *benchmark);
 
 /* -- training steps --------------------------------------------------------------------------- */
 
@@ -56,6 +70,9 @@ struct wf_bench_train {
 enum weft_status wf_bench_train(const struct wf_bench_params *p, struct wf_bench_train *out,
                                 struct weft_error *err);
 
+void wf_bench_train_write_json(struct wf_json *j, const struct wf_bench_params *p,
+                               const struct wf_bench_train *f);
+
 /* Returns the name of entry i of `times` in struct wf_bench_train_mode. */
 const char *wf_bench_time_name(size_t i);
 
@@ -78,6 +95,8 @@ typedef void wf_bench_kernel_fn(void *ctx, const struct wf_bench_kernel *k);
 enum weft_status wf_bench_kernels(const struct wf_bench_params *p, wf_bench_kernel_fn *each,
                                   void *ctx, struct weft_error *err);
 
+void wf_bench_kernel_write_json(struct wf_json *j, const struct wf_bench_kernel *k);
+
 /* -- pipelines -------------------------------------------------------------------------------- */
 
 /* Figures of the fastest step of one layout. */
@@ -86,6 +105,7 @@ struct wf_bench_layout {
     double rest; /* share of the step outside the pipeline: gradient sums and update */
     double bubble, bubble_sim; /* measured bubble; bubble simulated with the measured costs */
     double share; /* throughput relative to one rank's throughput with the simulated bubble */
+    double eval_tok_s; /* throughput of an evaluation, which has forwards only */
 };
 
 /* The time of one message in one direction. */
@@ -127,6 +147,12 @@ enum weft_status wf_bench_pipeline(const struct wf_bench_params *p, wf_bench_lau
 enum weft_status wf_bench_pipeline_mpi(struct weft_comm *comm, const struct wf_bench_params *p,
                                        struct wf_bench_mpi *out, struct weft_error *err);
 
+void wf_bench_pipeline_write_json(struct wf_json *j, const struct wf_bench_params *p,
+                                  const struct wf_bench_pipeline *f);
+
+/* Writes the figures in the form that wf_bench_launch() reads. */
+void wf_bench_mpi_write(FILE *out, const struct wf_bench_mpi *f);
+
 /* -- generation ------------------------------------------------------------------------------- */
 
 struct wf_bench_generate_type {
@@ -135,6 +161,7 @@ struct wf_bench_generate_type {
     double prompt_tok_s, tok_s;
     double read_bytes_s; /* memory bandwidth of the same threads in bytes/s */
     double share;        /* bandwidth of generation as a share of read_bytes_s */
+    bool reached;        /* the share reaches min_memory_share */
 };
 
 struct wf_bench_generate {
@@ -147,6 +174,9 @@ struct wf_bench_generate {
 enum weft_status wf_bench_generate(const struct wf_bench_params *p,
                                    struct wf_bench_generate *out, struct weft_error *err);
 
+void wf_bench_generate_write_json(struct wf_json *j, const struct wf_bench_params *p,
+                                  const struct wf_bench_generate *f);
+
 /* -- checkpoints ------------------------------------------------------------------------------ */
 
 /* The best rates of writing and reading a checkpoint and a plain file of the same size. */
@@ -155,14 +185,16 @@ struct wf_bench_disk {
     double save, save_plain, save_share; /* writing: checkpoint, plain file (bytes/s); ratio */
     double check;                        /* verifying a written checkpoint, bytes/s */
     double load, load_plain, load_share; /* reading, likewise; all hashes are compared */
+    bool save_reached, load_reached;     /* the shares reach min_disk_share */
     double cached; /* fraction of the plain file that was in the page cache before reading */
 };
 
 struct wf_bench_checkpoint {
     uint32_t repeat;          /* number of measured rounds */
     double without_s, with_s; /* median seconds per step without and with a checkpoint */
-    double stall; /* extra time per step, as a share of a step without a checkpoint */
-    double cpu;   /* extra processor time per step, as a share of a step without a checkpoint */
+    double stall;       /* extra time per step, as a share of a step without a checkpoint */
+    bool stall_reached; /* the stall is at most max_stall */
+    double cpu; /* extra processor time per step, as a share of a step without a checkpoint */
     double checkpoint_s; /* seconds to write one checkpoint while steps run */
     struct wf_bench_disk disk;
 };
@@ -171,5 +203,8 @@ struct wf_bench_checkpoint {
  * plain files.  Removes all its files.  Returns WEFT_USAGE if p->is_stopped() returned true. */
 enum weft_status wf_bench_checkpoint(const struct wf_bench_params *p,
                                      struct wf_bench_checkpoint *out, struct weft_error *err);
+
+void wf_bench_checkpoint_write_json(struct wf_json *j, const struct wf_bench_params *p,
+                                    const struct wf_bench_checkpoint *f);
 
 #endif

@@ -179,6 +179,7 @@ static void summarize(const struct checkpoint_bench *b, struct wf_bench_checkpoi
     out->without_s = wf_bench_median(b->without.seconds, n);
     out->with_s = wf_bench_median(b->with.seconds, n);
     out->stall = excess(b->with.seconds, b->without.seconds, n);
+    out->stall_reached = out->stall <= wf_bench_targets.max_stall;
     out->cpu = excess(b->with.cpu, b->without.cpu, n);
     out->checkpoint_s = wf_bench_median(b->saved, n);
 }

@@ -1,4 +1,4 @@
-/* Helpers of the benchmarks: set settings by name, write random tokens, compute medians, detect
+/* Defaults and targets of the benchmarks, and their helpers: set settings by name, write random tokens, compute medians, detect
  * a request to stop. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,33 @@
 #include "bench/bench_priv.h"
 #include "training/data/shard.h"
 #include "weft/spec.h"
+
+const struct wf_bench_targets wf_bench_targets = {
+    .max_stall = 0.05, .min_disk_share = 0.7, .min_memory_share = 0.6};
+
+struct wf_bench_params wf_bench_defaults(const char *benchmark)
+{
+    struct wf_bench_params p = {
+        .spec = "gpt2-124m",
+        .precision = "fp32",
+        .schedule = "1f1b",
+        .dir = ".",
+        .batch = 4,
+        .seq = 256,
+        .micros = 1,
+        .ranks = 2,
+        .repeat = 5,
+        .steps = 10,
+    };
+    if (strcmp(benchmark, "checkpoint") == 0)
+        p.repeat = 3;
+    if (strcmp(benchmark, "pipeline") == 0) {
+        p.repeat = 2;
+        p.batch = 1;
+        p.micros = 16;
+    }
+    return p;
+}
 
 enum weft_status wf_bench_set(struct wf_train_settings *s, const char *key, const char *value,
                               struct weft_error *err)

@@ -266,6 +266,8 @@ enum weft_status wf_bench_disk(const struct wf_bench_params *s, const char *dir,
         best.bytes = (double)b.n_values * sizeof(float) * WF_STORE_N_FIELDS;
         best.save_share = best.save / best.save_plain;
         best.load_share = best.load / best.load_plain;
+        best.save_reached = best.save_share >= wf_bench_targets.min_disk_share;
+        best.load_reached = best.load_share >= wf_bench_targets.min_disk_share;
         best.cached = b.cached;
         *out = best;
     }

@@ -78,6 +78,7 @@ static enum weft_status rounds(const struct generate_bench *b, struct wf_infer *
     }
     f->token_bytes = wf_infer_token_bytes(m);
     f->share = (double)f->token_bytes * f->tok_s / f->read_bytes_s;
+    f->reached = f->share >= wf_bench_targets.min_memory_share;
     return WEFT_OK;
 }
 

@@ -14,6 +14,8 @@
 #include "compute/kern/attention.h"
 #include "compute/kern/gemm.h"
 #include "compute/kern/peak.h"
+#include "compute/kern/sums.h"
+#include "runtime/sync/wide.h"
 #include "weft/spec.h"
 
 enum { BUFFERS = 8, BLOCK = 32 };
@@ -291,6 +293,67 @@ static void adamw(void *arg, size_t task, unsigned worker)
                   (int64_t *)b->buffer[2] + at, NULL, task_rows(c, task) * c->cols, &how);
 }
 
+/* -- sums of gradients ---------------------------------------------------------------------- */
+
+/* Adds to the trainer's exact sums: integers in units of 2^-50. */
+static void add_narrow(void *arg, size_t task, unsigned worker)
+{
+    struct rows_case *c = arg;
+    size_t at = task * BLOCK * c->cols;
+    struct wf_sink sink = {.exact = (int64_t *)c->b->buffer[1] + at};
+    (void)worker;
+    (void)c->b->ops->sink_add(sink, c->b->buffer[0] + at, task_rows(c, task) * c->cols);
+}
+
+/* Adds to the reducer's sums of any value: a double and its rounding errors. */
+static void add_any(struct rows_case *c, size_t task, enum wf_sum_type type)
+{
+    size_t at = task * BLOCK * c->cols;
+    const char *x = (const char *)c->b->buffer[0] + at * wf_sum_type_size(type);
+    (void)wf_sum_ops()->add((double *)c->b->buffer[1] + at, (double *)c->b->buffer[2] + at, x,
+                            type, task_rows(c, task) * c->cols);
+}
+
+static void add_any_f32(void *arg, size_t task, unsigned worker)
+{
+    (void)worker;
+    add_any(arg, task, WF_SUM_F32);
+}
+
+static void add_any_bf16(void *arg, size_t task, unsigned worker)
+{
+    (void)worker;
+    add_any(arg, task, WF_SUM_BF16);
+}
+
+static void add_any_f64(void *arg, size_t task, unsigned worker)
+{
+    (void)worker;
+    add_any(arg, task, WF_SUM_F64);
+}
+
+/* Adds to the reducer's fixed-point sums, which only few elements need. */
+static void add_fixed(const struct rows_case *c, size_t task, enum wf_sum_type type)
+{
+    int64_t digits[WF_WIDE_MAX_DIGITS] = {0};
+    size_t at = task * BLOCK * c->cols, n = task_rows(c, task) * c->cols;
+    for (size_t i = 0; i < n; i++)
+        wf_wide_add(digits, type, (double)c->b->buffer[0][at + i]);
+    c->b->buffer[3][task] = (float)digits[0]; /* keeps the compiler from dropping the loop */
+}
+
+static void add_fixed_f32(void *arg, size_t task, unsigned worker)
+{
+    (void)worker;
+    add_fixed(arg, task, WF_SUM_F32);
+}
+
+static void add_fixed_f64(void *arg, size_t task, unsigned worker)
+{
+    (void)worker;
+    add_fixed(arg, task, WF_SUM_F64);
+}
+
 static void run_rows(void *arg)
 {
     struct rows_case *c = arg;
@@ -343,6 +406,20 @@ static enum weft_status run_all(struct kernel_bench *b, struct weft_error *err)
     bench_rows(b, "GELU, backward", n, ffn, 4.0 + 2.0 * (double)t, gelu_backward);
     bench_rows(b, "loss and its gradient", head_rows, m->vocab, 8, cross_entropy);
     bench_rows(b, "AdamW, exact gradients", ffn, dim, 32, adamw);
+
+    /* Sums of gradients.  The bytes are those of the elements, so that rates can be compared. */
+    fill(b);
+    memset(b->buffer[1], 0, b->size * sizeof(float));
+    bench_rows(b, "sums in training, fp32", ffn, dim, 4, add_narrow);
+    memset(b->buffer[1], 0, b->size * sizeof(float));
+    bench_rows(b, "sums of any value, fp32", ffn, dim, 4, add_any_f32);
+    bench_rows(b, "sums of any value, bf16", ffn, dim, 2, add_any_bf16);
+    for (size_t i = 0; i < b->size / 2; i++)
+        ((double *)b->buffer[0])[i] = (double)b->buffer[3][i];
+    bench_rows(b, "sums of any value, fp64", ffn, dim, 8, add_any_f64);
+    fill(b);
+    bench_rows(b, "fixed-point sums, fp32", ffn, dim, 4, add_fixed_f32);
+    bench_rows(b, "fixed-point sums, fp64", ffn, dim, 8, add_fixed_f64);
     return WEFT_OK;
 }
 

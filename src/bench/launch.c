@@ -10,13 +10,23 @@
 #include "base/error.h"
 #include "bench/bench.h"
 
+void wf_bench_mpi_write(FILE *out, const struct wf_bench_mpi *f)
+{
+    fprintf(out,
+            "{\"tok_s\": %.17g, \"eval_tok_s\": %.17g, \"rest\": %.17g, \"bubble\": %.17g, "
+            "\"bubble_sim\": %.17g, \"megabyte_s\": %.17g, \"plain_s\": %.17g}\n",
+            f->pipeline.tok_s, f->pipeline.eval_tok_s, f->pipeline.rest, f->pipeline.bubble,
+            f->pipeline.bubble_sim, f->ping.seconds, f->ping.plain_seconds);
+}
+
 static bool read_figures(FILE *in, struct wf_bench_mpi *out)
 {
     json_t *json = json_loadf(in, JSON_DISABLE_EOF_CHECK, NULL);
-    int rc = json_unpack(json, "{s:F, s:F, s:F, s:F, s:F, s:F}", "tok_s", &out->pipeline.tok_s,
-                         "rest", &out->pipeline.rest, "bubble", &out->pipeline.bubble,
-                         "bubble_sim", &out->pipeline.bubble_sim, "megabyte_s",
-                         &out->ping.seconds, "plain_s", &out->ping.plain_seconds);
+    int rc =
+        json_unpack(json, "{s:F, s:F, s:F, s:F, s:F, s:F, s:F}", "tok_s", &out->pipeline.tok_s,
+                    "eval_tok_s", &out->pipeline.eval_tok_s, "rest", &out->pipeline.rest,
+                    "bubble", &out->pipeline.bubble, "bubble_sim", &out->pipeline.bubble_sim,
+                    "megabyte_s", &out->ping.seconds, "plain_s", &out->ping.plain_seconds);
     json_decref(json);
     return rc == 0;
 }

@@ -1,5 +1,6 @@
 /* Measures pipelines: one-thread ranks compared with one rank with as many threads, the
- * measured bubble compared with the simulated one, replicas, and messages between ranks. */
+ * measured bubble compared with the simulated one, replicas, evaluations, and messages between
+ * ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,10 @@
 #include "weft/sim.h"
 #include "weft/timing.h"
 
-enum { PATH_SIZE = 1024 };
+enum {
+    PATH_SIZE = 1024,
+    EVAL_MICROS = 16, /* micro-batches of an evaluation, at least */
+};
 
 /* -- one layout ----------------------------------------------------------------------------- */
 
@@ -63,8 +67,22 @@ static enum weft_status measure_step(struct wf_trainer *t, struct wf_bench_layou
     now.rest = 1 - (double)r.pipeline_ns / (double)r.ns;
     now.bubble = r.bubble;
     WEFT_TRY(predict(t, &now, root, err));
+    now.eval_tok_s = best->eval_tok_s;
     if (root && now.tok_s > best->tok_s)
         *best = now;
+    return WEFT_OK;
+}
+
+/* Measures an evaluation. */
+static enum weft_status measure_evaluation(struct wf_trainer *t, struct wf_bench_layout *best,
+                                           bool root, struct weft_error *err)
+{
+    struct wf_eval_result r;
+    int64_t begin = wf_clock_ns();
+    WEFT_TRY(wf_trainer_evaluate(t, &r, err));
+    double tok_s = (double)r.targets / ((double)(wf_clock_ns() - begin) * 1e-9);
+    if (root && tok_s > best->eval_tok_s)
+        best->eval_tok_s = tok_s;
     return WEFT_OK;
 }
 
@@ -78,6 +96,8 @@ static enum weft_status run_rank(struct weft_comm *comm, void *arg, struct weft_
     enum weft_status st = wf_trainer_step(t, &r, err); /* warms up the caches */
     if (st == WEFT_OK)
         st = measure_step(t, run->best, root, err);
+    if (st == WEFT_OK)
+        st = measure_evaluation(t, run->best, root, err);
     wf_trainer_free(t);
     return st;
 }
@@ -109,7 +129,7 @@ static enum weft_status ping_rounds(struct weft_comm *comm, struct wf_bench_ping
                                     char *in, double *ours, double *plain,
                                     struct weft_error *err)
 {
-    bool has_plain = comm->ops->plain_round != NULL;
+    bool has_plain = comm->ops.plain_round != NULL;
     for (uint32_t i = 0; i < p->rounds + WARM_UP; i++) {
         double *to = i < WARM_UP ? ours : ours + (i - WARM_UP);
         int64_t begin = wf_clock_ns();
@@ -118,7 +138,7 @@ static enum weft_status ping_rounds(struct weft_comm *comm, struct wf_bench_ping
         if (!has_plain)
             continue;
         begin = wf_clock_ns();
-        comm->ops->plain_round(comm, 1 - comm->rank, out, p->bytes);
+        comm->ops.plain_round(comm->self, 1 - comm->rank, out, p->bytes);
         plain[to - ours] = (double)(wf_clock_ns() - begin) * 0.5e-9;
     }
     if (comm->rank == 0) {
@@ -154,10 +174,18 @@ struct pipeline_bench {
     char tokens[PATH_SIZE]; /* path of the token file; "" if there is no file to remove */
 };
 
-/* Writes random tokens for two steps to a temporary file. */
+/* Returns the number of batches of an evaluation: enough to hide the time in which the pipeline
+ * fills and drains. */
+static uint32_t eval_batches(const struct pipeline_bench *b)
+{
+    return b->s->micros < EVAL_MICROS ? EVAL_MICROS / b->s->micros : 1;
+}
+
+/* Writes random tokens for two steps and an evaluation to a temporary file. */
 static enum weft_status write_tokens(struct pipeline_bench *b, struct weft_error *err)
 {
-    size_t n = 2 * (size_t)b->s->batch * b->s->micros * b->s->seq + 1;
+    uint32_t steps = eval_batches(b) > 2 ? eval_batches(b) : 2;
+    size_t n = steps * (size_t)b->s->batch * b->s->micros * b->s->seq + 1;
     const char *dir = getenv("TMPDIR");
     if (dir == NULL || dir[0] == '\0')
         dir = "/tmp";
@@ -176,6 +204,8 @@ static enum weft_status make_settings(struct pipeline_bench *b, struct weft_erro
     WEFT_TRY(wf_settings_init(wf_train_setting_list(), &b->settings, err));
     WEFT_TRY(wf_bench_set(&b->settings, "model.spec", b->s->spec, err));
     WEFT_TRY(wf_bench_set(&b->settings, "data.train", b->tokens, err));
+    WEFT_TRY(wf_bench_set(&b->settings, "data.val", b->tokens, err));
+    WEFT_TRY(wf_bench_set_number(&b->settings, "eval.batches", eval_batches(b), err));
     WEFT_TRY(wf_bench_set(&b->settings, "train.precision", b->s->precision, err));
     WEFT_TRY(wf_bench_set(&b->settings, "parallel.schedule", b->s->schedule, err));
     WEFT_TRY(wf_bench_set_number(&b->settings, "data.seq", b->s->seq, err));

@@ -100,7 +100,7 @@ static enum weft_status run_once(const struct wf_bench_case *c, struct wf_bench_
 
     if (st == WEFT_OK && !c->generate_only) {
         t0 = wf_clock_cpu_ns();
-        st = weft_schedule_lower(s, WEFT_LOWERING_LATE, &lowered, err);
+        st = weft_schedule_lower(s, WEFT_LOWERING_WEFT, &lowered, err);
         t1 = wf_clock_cpu_ns();
         if (st == WEFT_OK)
             st = weft_verify(lowered, NULL, &result, err);
@@ -122,12 +122,6 @@ static double minimum(double a, double b)
     return a < b ? a : b;
 }
 
-const struct wf_bench_case *wf_bench_plan_cases(size_t *n)
-{
-    *n = WEFT_LEN(cases);
-    return cases;
-}
-
 enum weft_status wf_bench_plan(const struct wf_bench_case *c, uint32_t repeat,
                                struct wf_bench_plan *out, struct weft_error *err)
 {
@@ -146,8 +140,22 @@ enum weft_status wf_bench_plan(const struct wf_bench_case *c, uint32_t repeat,
     }
 
     best.limited_ns = c->generate_only ? best.generate_ns : best.generate_ns + best.verify_ns;
+    best.over_limit = c->limit_ns > 0 && best.limited_ns > c->limit_ns;
     if (best.actions >= MIN_PEAK_ACTIONS)
         best.peak_bytes = peak_bytes(c, best.actions);
     *out = best;
+    return WEFT_OK;
+}
+
+enum weft_status wf_bench_plans(uint32_t repeat, bool large, wf_bench_plan_fn *each, void *ctx,
+                                struct weft_error *err)
+{
+    for (size_t i = 0; i < WEFT_LEN(cases); i++) {
+        struct wf_bench_plan f;
+        if (cases[i].large && !large)
+            continue;
+        WEFT_TRY(wf_bench_plan(&cases[i], repeat, &f, err));
+        each(ctx, &cases[i], &f);
+    }
     return WEFT_OK;
 }

@@ -8,7 +8,7 @@
 #include "weft/cache.h"
 #include "weft/sim.h"
 
-static const struct wf_bench_case cases[] = {
+static const struct wf_bench_case cases[WF_BENCH_N_SIM] = {
     {"1f1b", 8, 0, 32, 0, false, false},
     {"zb-v", 64, 0, 512, 0, false, false},
     {"1f1b", 1024, 0, 4096, 0, false, false},
@@ -23,12 +23,6 @@ static enum weft_status make_case(const struct wf_bench_case *c, struct weft_sch
     struct weft_gen_params params = {
         .ranks = c->ranks, .micros = c->micros, .chunks = c->chunks};
     return weft_schedule_generate(c->schedule, &params, out, err);
-}
-
-const struct wf_bench_case *wf_bench_sim_cases(size_t *n)
-{
-    *n = WEFT_LEN(cases);
-    return cases;
 }
 
 enum weft_status wf_bench_sim(const struct wf_bench_case *c, uint32_t repeat, size_t *actions,
@@ -126,4 +120,24 @@ enum weft_status wf_bench_cache(uint32_t repeat, struct wf_bench_cache out[WF_BE
     }
     weft_partition_release(&p);
     return st;
+}
+
+enum weft_status wf_bench_sims(uint32_t repeat, bool large, struct wf_bench_sim_figures *out,
+                               struct weft_error *err)
+{
+    static const struct wf_bench_case many = {"1f1b", 64, 0, 512, 0, false, false};
+    static const struct wf_bench_case fleet = {"interleaved-1f1b", 16, 8, 64, 0, false, false};
+    double ignored;
+    *out = (struct wf_bench_sim_figures){0};
+    for (size_t i = 0; i < WF_BENCH_N_SIM; i++) {
+        struct wf_bench_sim_case *c = &out->cases[out->n_cases];
+        if (cases[i].large && !large)
+            continue;
+        c->shape = &cases[i];
+        WEFT_TRY(wf_bench_sim(c->shape, repeat, &c->actions, &c->rate, err));
+        out->n_cases++;
+    }
+    WEFT_TRY(wf_bench_fleet(&many, 1024, repeat, &out->scenarios_rate, &ignored, err));
+    WEFT_TRY(wf_bench_fleet(&fleet, 782, repeat, &ignored, &out->fleet_seconds, err));
+    return wf_bench_cache(repeat, out->cache, err);
 }

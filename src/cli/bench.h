@@ -14,7 +14,8 @@ void wf_bench_print_checkpoint(const struct wf_bench_params *p,
 /* Each of these functions runs a benchmark and prints each row as soon as it is measured. */
 enum weft_status wf_bench_show_plan(uint32_t repeat, bool large, bool json,
                                     struct weft_error *err);
-enum weft_status wf_bench_show_sim(uint32_t repeat, bool large, struct weft_error *err);
+enum weft_status wf_bench_show_sim(uint32_t repeat, bool large, bool json,
+                                   struct weft_error *err);
 enum weft_status wf_bench_show_kernels(const struct wf_bench_params *p, bool json,
                                        struct weft_error *err);
 

@@ -13,14 +13,6 @@ struct mpi_run {
     bool json;
 };
 
-static void print_mpi_json(const struct wf_bench_mpi *f)
-{
-    printf("{\"tok_s\": %.17g, \"rest\": %.17g, \"bubble\": %.17g, \"bubble_sim\": %.17g, "
-           "\"megabyte_s\": %.17g, \"plain_s\": %.17g}\n",
-           f->pipeline.tok_s, f->pipeline.rest, f->pipeline.bubble, f->pipeline.bubble_sim,
-           f->ping.seconds, f->ping.plain_seconds);
-}
-
 static enum weft_status mpi_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     const struct mpi_run *run = arg;
@@ -29,48 +21,18 @@ static enum weft_status mpi_rank(struct weft_comm *comm, void *arg, struct weft_
     if (weft_comm_rank(comm) != 0)
         return WEFT_OK;
     if (run->json)
-        print_mpi_json(&f);
+        wf_bench_mpi_write(stdout, &f);
     else
-        printf("%u ranks of 1 thread by %s: %.1f tokens/s; bubble %.1f%%, simulated %.1f%%; "
-               "sums and update %.1f%%; 1 MB in %.0f us, %.1f%% of plain sends\n",
-               weft_comm_size(comm), weft_comm_launcher(), f.pipeline.tok_s,
-               100 * f.pipeline.bubble, 100 * f.pipeline.bubble_sim, 100 * f.pipeline.rest,
-               f.ping.seconds * 1e6, 100 * f.ping.plain_seconds / f.ping.seconds);
+        printf(
+            "%u ranks of 1 thread by %s: %.1f tokens/s, evaluation %.1f tokens/s; bubble %.1f%%, simulated %.1f%%; "
+            "sums and update %.1f%%; 1 MB in %.0f us, %.1f%% of plain sends\n",
+            weft_comm_size(comm), weft_comm_launcher(), f.pipeline.tok_s, f.pipeline.eval_tok_s,
+            100 * f.pipeline.bubble, 100 * f.pipeline.bubble_sim, 100 * f.pipeline.rest,
+            f.ping.seconds * 1e6, 100 * f.ping.plain_seconds / f.ping.seconds);
     return WEFT_OK;
 }
 
 /* -- printing ------------------------------------------------------------------------------- */
-
-static void put_layout(struct wf_json *j, const char *name, const struct wf_bench_layout *m)
-{
-    wf_json_begin(j, name, '{');
-    wf_json_number(j, "tok_s", m->tok_s);
-    wf_json_number(j, "rest", m->rest);
-    wf_json_number(j, "bubble", m->bubble);
-    wf_json_number(j, "bubble_sim", m->bubble_sim);
-    wf_json_number(j, "share", m->share);
-    wf_json_end(j, '}');
-}
-
-static void print_json(const struct wf_bench_params *p, const struct wf_bench_pipeline *f)
-{
-    struct wf_json j = {.out = stdout};
-    wf_json_begin(&j, NULL, '{');
-    wf_json_string(&j, "spec", p->spec);
-    wf_json_string(&j, "schedule", p->schedule);
-    wf_json_uint(&j, "ranks", p->ranks);
-    wf_json_uint(&j, "micros", p->micros);
-    wf_json_number(&j, "hand_over_us", f->small.seconds * 1e6);
-    wf_json_number(&j, "hand_over_64mib_us", f->large.seconds * 1e6);
-    put_layout(&j, "one_rank", &f->one);
-    put_layout(&j, "pipeline", &f->pipeline);
-    put_layout(&j, "replicas", &f->replicas);
-    for (size_t i = 0; i < WEFT_LEN(f->mpi); i++)
-        if (f->mpi[i].ran)
-            put_layout(&j, f->mpi[i].launcher, &f->mpi[i].pipeline);
-    wf_json_end(&j, '}');
-    putchar('\n');
-}
 
 /* "pipeline        2 ranks of 1 thread: 812.3 tokens/s, 97.1% of the rate its bubble allows" */
 static void print_layout(const char *name, uint32_t ranks, const struct wf_bench_layout *m,
@@ -92,6 +54,8 @@ static void print_text(const struct wf_bench_params *p, const struct wf_bench_pi
     print_layout("pipeline", p->ranks, &f->pipeline, ideal);
     printf("; bubble %.1f%%, simulated %.1f%%; sums and update %.1f%%\n",
            100 * f->pipeline.bubble, 100 * f->pipeline.bubble_sim, 100 * f->pipeline.rest);
+    printf("evaluation      pipeline %.1f tokens/s; 1 rank of %u threads %.1f tokens/s\n",
+           f->pipeline.eval_tok_s, p->ranks, f->one.eval_tok_s);
     print_layout("replicas", p->ranks, &f->replicas, "the ideal");
     printf("; sums and update %.1f%%\n", 100 * f->replicas.rest);
 
@@ -102,6 +66,7 @@ static void print_text(const struct wf_bench_params *p, const struct wf_bench_pi
             continue;
         }
         print_layout(m->launcher, p->ranks, &m->pipeline, ideal);
+        printf("; evaluation %.1f tokens/s", m->pipeline.eval_tok_s);
         printf("; bubble %.1f%%, simulated %.1f%%; 1 MB in %.0f us, %.1f%% of plain sends\n",
                100 * m->pipeline.bubble, 100 * m->pipeline.bubble_sim, m->ping.seconds * 1e6,
                100 * m->ping.plain_seconds / m->ping.seconds);
@@ -117,9 +82,11 @@ enum weft_status wf_bench_show_pipeline(const struct wf_bench_params *p, bool js
 
     struct wf_bench_pipeline figures;
     WEFT_TRY(wf_bench_pipeline(p, wf_bench_launch, &figures, err));
-    if (json)
-        print_json(p, &figures);
-    else
+    if (json) {
+        wf_bench_pipeline_write_json(&(struct wf_json){.out = stdout}, p, &figures);
+        putchar('\n');
+    } else {
         print_text(p, &figures);
+    }
     return WEFT_OK;
 }

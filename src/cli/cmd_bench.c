@@ -18,30 +18,34 @@ struct bench_settings {
 #define AT(field) offsetof(struct bench_settings, field)
 
 static const struct wf_option options[] = {
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "print the figures as JSON", NULL, AT(json)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "print the results as JSON", NULL, AT(json)},
     {"large", 0, WF_OPTION_SWITCH, NULL,
      "also 512 ranks x 8192 micro-batches (up to 25 million actions)", NULL, AT(large)},
     {"repeat", 0, WF_OPTION_COUNT, "N",
-     "best, or median, of N runs (5; pipeline 2, checkpoint 3)", NULL, AT(repeat)},
+     "number of runs (default: 5; pipeline: 2; checkpoint: 3)", NULL, AT(repeat)},
     {NULL, 0, WF_OPTION_HEADING, NULL, "Train, kernels, pipeline, generate and checkpoint",
      NULL, 0},
-    {"spec", 0, WF_OPTION_TEXT, "NAME", "the model (gpt2-124m)", NULL, AT(spec)},
-    {"batch", 0, WF_OPTION_COUNT, "N", "sequences per step (4); pipeline: per micro-batch (1)",
-     NULL, AT(batch)},
-    {"seq", 0, WF_OPTION_COUNT, "N", "tokens per sequence (256)", NULL, AT(seq)},
-    {"micros", 0, WF_OPTION_COUNT, "N", "micro-batches per step (1; pipeline: 16)", NULL,
-     AT(micros)},
-    {"threads", 0, WF_OPTION_COUNT, "N", "threads (one per core)", NULL, AT(threads)},
+    {"spec", 0, WF_OPTION_TEXT, "NAME", "the model (default: gpt2-124m)", NULL, AT(spec)},
+    {"batch", 0, WF_OPTION_COUNT, "N",
+     "sequences per step (default: 4); pipeline: per micro-batch (default: 1)", NULL,
+     AT(batch)},
+    {"seq", 0, WF_OPTION_COUNT, "N", "tokens per sequence (default: 256)", NULL, AT(seq)},
+    {"micros", 0, WF_OPTION_COUNT, "N", "micro-batches per step (default: 1; pipeline: 16)",
+     NULL, AT(micros)},
+    {"threads", 0, WF_OPTION_COUNT, "N", "number of threads (default: one per core)", NULL,
+     AT(threads)},
     {"precision", 0, WF_OPTION_CHOICE, "TYPE",
      "precision of matrix products: fp32 (default) "
      "or bf16",
      "fp32|bf16", AT(precision)},
-    {"ranks", 0, WF_OPTION_COUNT, "N", "pipeline: number of ranks, with one thread each (2)",
-     NULL, AT(ranks)},
-    {"schedule", 0, WF_OPTION_TEXT, "NAME", "pipeline: schedule (1f1b)", NULL, AT(schedule)},
-    {"dir", 0, WF_OPTION_TEXT, "DIR", "checkpoint: a directory on the disk to measure (.)",
-     NULL, AT(dir)},
-    {"steps", 0, WF_OPTION_COUNT, "N", "checkpoint: save every N steps (10)", NULL, AT(steps)},
+    {"ranks", 0, WF_OPTION_COUNT, "N",
+     "pipeline: number of ranks, with one thread each (default: 2)", NULL, AT(ranks)},
+    {"schedule", 0, WF_OPTION_TEXT, "NAME", "pipeline: schedule (default: 1f1b)", NULL,
+     AT(schedule)},
+    {"dir", 0, WF_OPTION_TEXT, "DIR",
+     "checkpoint: a directory on the disk to measure (default: .)", NULL, AT(dir)},
+    {"steps", 0, WF_OPTION_COUNT, "N", "checkpoint: save every N steps (default: 10)", NULL,
+     AT(steps)},
 };
 
 static bool is_stopped(void)
@@ -82,6 +86,19 @@ static enum weft_status run_checkpoint(const struct wf_bench_params *p, bool jso
     return st;
 }
 
+/* Replace a default if the option is given. */
+static void overlay(uint32_t *value, uint32_t given)
+{
+    if (given != 0)
+        *value = given;
+}
+
+static void overlay_text(const char **value, const char *given)
+{
+    if (given != NULL)
+        *value = given;
+}
+
 typedef enum weft_status bench_fn(const struct wf_bench_params *p, bool json,
                                   struct weft_error *err);
 
@@ -98,29 +115,26 @@ static enum weft_status run_bench(int argc, char **argv, struct weft_error *err)
     struct bench_settings s = {0};
     const char *what = NULL;
     WEFT_TRY(wf_command_parse(&wf_command_bench, argc, argv, &s, &what, err));
-    bool pipeline = strcmp(what, "pipeline") == 0;
-    if (s.repeat == 0)
-        s.repeat = pipeline ? 2 : strcmp(what, "checkpoint") == 0 ? 3 : 5;
+    struct wf_bench_params p = wf_bench_defaults(what);
+    overlay_text(&p.spec, s.spec);
+    overlay_text(&p.precision, s.precision);
+    overlay_text(&p.schedule, s.schedule);
+    overlay_text(&p.dir, s.dir);
+    overlay(&p.batch, s.batch);
+    overlay(&p.seq, s.seq);
+    overlay(&p.micros, s.micros);
+    overlay(&p.threads, s.threads);
+    overlay(&p.ranks, s.ranks);
+    overlay(&p.repeat, s.repeat);
+    overlay(&p.steps, s.steps);
+    p.is_stopped = is_stopped;
 
     if (strcmp(what, "plan") == 0)
-        return wf_bench_show_plan(s.repeat, s.large, s.json, err);
+        return wf_bench_show_plan(p.repeat, s.large, s.json, err);
     if (strcmp(what, "sim") == 0)
-        return wf_bench_show_sim(s.repeat, s.large, err);
-
-    const struct wf_bench_params p = {
-        .spec = s.spec != NULL ? s.spec : "gpt2-124m",
-        .precision = s.precision != NULL ? s.precision : "fp32",
-        .schedule = s.schedule != NULL ? s.schedule : "1f1b",
-        .dir = s.dir != NULL ? s.dir : ".",
-        .batch = s.batch != 0 ? s.batch : (pipeline ? 1 : 4),
-        .seq = s.seq != 0 ? s.seq : 256,
-        .micros = s.micros != 0 ? s.micros : (pipeline ? 16 : 1),
-        .threads = s.threads,
-        .ranks = s.ranks != 0 ? s.ranks : 2,
-        .repeat = s.repeat < WF_BENCH_MAX_REPEAT ? s.repeat : WF_BENCH_MAX_REPEAT,
-        .steps = s.steps != 0 ? s.steps : 10,
-        .is_stopped = is_stopped,
-    };
+        return wf_bench_show_sim(p.repeat, s.large, s.json, err);
+    if (p.repeat > WF_BENCH_MAX_REPEAT)
+        p.repeat = WF_BENCH_MAX_REPEAT;
     for (size_t i = 0; i < WEFT_LEN(benches); i++)
         if (strcmp(what, benches[i].name) == 0)
             return benches[i].run(&p, s.json, err);
@@ -135,30 +149,36 @@ const struct wf_command wf_command_bench = {
     .summary = "measure how fast weft itself is",
     .operands = "plan|sim|train|kernels|pipeline|generate|checkpoint",
     .text =
-        "plan measures planning: nanoseconds and bytes per action for generating a schedule,\n"
-        "verifying it, lowering it to messages, and verifying the result. Times are processor\n"
-        "time of one thread, the minimum of several runs. sim measures the simulator: one\n"
-        "schedule, and many scenarios at once.\n"
+        "Runs one benchmark:\n"
         "\n"
-        "train runs training steps of a model with random weights and tokens, alternately with\n"
-        "exact and with fast sums. kernels runs each kernel at that model's shapes. Both report\n"
-        "the share of the machine's peak, which is that of a loop of multiply-adds on registers.\n"
-        "During training every thread runs this loop for a moment fifty times per second; for\n"
-        "kernels it runs between the measurements.\n"
+        "  plan        Nanoseconds and bytes per action for generating a schedule, verifying it,\n"
+        "              lowering it to messages, and verifying the result. Times are processor\n"
+        "              time of one thread.\n"
+        "  sim         Speed of the simulator: one schedule, and many scenarios at once.\n"
+        "  train       Training steps of a model with random weights and tokens, alternately\n"
+        "              with exact and with fast sums, as a share of the machine's peak rate.\n"
+        "  kernels     Each kernel at the shapes of that model, as a share of the peak rate, and\n"
+        "              sums of gradients: those of training, and those of weft/sync.h.\n"
+        "  pipeline    Training with ranks of one thread, as a pipeline and as replicas, compared\n"
+        "              with one rank of as many threads; the measured bubble, compared with the\n"
+        "              simulated one; evaluations; the time per message. Under mpirun, the\n"
+        "              launched ranks are measured.\n"
+        "  generate    Generation of one token at a time by a model with random weights, as a\n"
+        "              share of the machine's memory bandwidth, because each token reads every\n"
+        "              weight once. The same threads measure the bandwidth between the tokens.\n"
+        "  checkpoint  Training alternately with and without saving: by how much saving slows\n"
+        "              down the steps. Then the speed of writing and reading checkpoints of that\n"
+        "              model, compared with plain files of the same size (1 MiB at a time, with\n"
+        "              fsync). Files are dropped from memory before they are read. Needs 5 to 8\n"
+        "              times the model's size in memory and on the disk. Ctrl-C ends it after the\n"
+        "              current step (exit code 130) and removes all its files.\n"
         "\n"
-        "pipeline trains with ranks of one thread, as a pipeline and as replicas. It compares\n"
-        "them with one rank of as many threads, compares the measured bubble with the simulated\n"
-        "one, and measures the time per message. Under mpirun it uses the launched ranks.\n"
+        "--repeat sets the number of runs. The best run is reported; for train and the steps\n"
+        "of checkpoint, the median.\n"
         "\n"
-        "generate feeds a model with random weights one token at a time and reports the share\n"
-        "of the machine's memory bandwidth, since each token reads every weight once. The\n"
-        "bandwidth is measured between the tokens, by the same threads.\n"
-        "\n"
-        "checkpoint trains alternately with and without saving and reports by how much saving\n"
-        "slows down the steps. Then it writes and reads checkpoints of that model and plain\n"
-        "files of the same size (1 MiB at a time, with fsync). Files are dropped from memory\n"
-        "before they are read. It needs 5 to 8 times the model's size in memory and on the\n"
-        "disk. Ctrl-C ends it after the current step (exit code 130) and removes all its files.\n",
+        "The peak rate is measured with a loop of multiply-adds on registers. During training,\n"
+        "every thread runs this loop for a moment fifty times per second; for kernels, it runs\n"
+        "between the measurements.\n",
     .examples = "  weft bench plan\n"
                 "  weft bench plan --large --repeat 3\n"
                 "  weft bench sim\n"

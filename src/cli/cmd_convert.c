@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/model.h"
-#include "training/ckpt/hf.h"
 #include "training/jobs/convert.h"
 
 struct convert_settings {
@@ -21,26 +20,37 @@ static const struct wf_option options[] = {
      AT(to)},
     {"type", 't', WF_OPTION_CHOICE, "TYPE", "hf: type of the weights: f32 (default) or bf16",
      "f32|bf16", AT(type)},
-    {"shard-bytes", 0, WF_OPTION_TEXT, "N", "hf: maximum size of a file (5000000000)", NULL,
+    {"shard-bytes", 0, WF_OPTION_BYTES, "N", "hf: maximum size of a file (default: 5GB)", NULL,
      AT(shard_bytes)},
-    {"step", 0, WF_OPTION_TEXT, "N", "checkpoint: the step that a run continues from (0)", NULL,
-     AT(step)},
+    {"step", 0, WF_OPTION_TEXT, "N",
+     "checkpoint: the step that a run continues from (default: 0)", NULL, AT(step)},
 };
 
 /* -- settings ------------------------------------------------------------------------------- */
 
-static enum weft_status parse_number(const char *text, const char *name, uint64_t min,
-                                     uint64_t fallback, uint64_t *out, struct weft_error *err)
+/* Parses a whole number, or bytes with a unit.  If `text` is NULL, *out stays unchanged. */
+static enum weft_status parse_number(const char *text, const char *name,
+                                     enum wf_quantity quantity, uint64_t min, uint64_t *out,
+                                     struct weft_error *err)
 {
-    *out = fallback;
+    const char *end = NULL;
+    struct wf_amount amount;
     if (text == NULL)
         return WEFT_OK;
+    bool with_unit = wf_amount_read(text, quantity, &amount, &end) == WF_AMOUNT_OK &&
+                     *end == '\0' && amount.scale > 0;
+    double value = with_unit ? wf_amount_value(amount, quantity) : 0;
+    if (with_unit && value >= (double)min && value < 1e18) {
+        *out = (uint64_t)value;
+        return WEFT_OK;
+    }
     unsigned long long n = strtoull(text, NULL, 10);
     if (text[0] == '\0' || strspn(text, "0123456789") != strlen(text) || strlen(text) > 18 ||
         n < min)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "--%s: '%.40s' is not a whole number of at least %llu", name, text,
-                         (unsigned long long)min);
+        return WEFT_FAIL(
+            err, WEFT_USAGE, "--%s: '%.40s' is not a whole number of at least %llu%s%s", name,
+            text, (unsigned long long)min, quantity == WF_QUANTITY_PLAIN ? "" : "; give ",
+            quantity == WF_QUANTITY_PLAIN ? "" : wf_quantity_example(quantity));
     *out = n;
     return WEFT_OK;
 }
@@ -64,23 +74,23 @@ static enum weft_status check_settings(const struct convert_settings *s, struct 
 
 /* -- the command ---------------------------------------------------------------------------- */
 
-static enum weft_status to_hf(const struct wf_weights *from, const char *out,
+static enum weft_status to_hf(const struct weft_checkpoint *from, const char *out,
                               const struct wf_convert_options *how, struct weft_error *err)
 {
-    const struct weft_model *m = &wf_weights_info(from)->model;
+    const struct weft_model *m = weft_checkpoint_model(from);
     struct wf_convert_result r;
-    WEFT_TRY(wf_convert_to_hf(from, out, how, &r, err));
+    WEFT_TRY(wf_convert_to_hf(wf_checkpoint_weights(from), out, how, &r, err));
     printf("%s: %s, %u layer%s of dimension %u, %zu tensors, %s\n", out,
-           weft_arch_name(m->arch), m->layers, m->layers == 1 ? "" : "s", m->dim, r.n_tensors,
+           weft_arch_name(m->arch), m->layers, wf_plural(m->layers), m->dim, r.n_tensors,
            wf_dtype_name(how->type));
     return WEFT_OK;
 }
 
-static enum weft_status to_ckpt(const struct wf_weights *from, const char *out,
+static enum weft_status to_ckpt(const struct weft_checkpoint *from, const char *out,
                                 const struct wf_convert_options *how, struct weft_error *err)
 {
     struct wf_convert_result r;
-    WEFT_TRY(wf_convert_to_checkpoint(from, out, how, &r, err));
+    WEFT_TRY(wf_convert_to_checkpoint(wf_checkpoint_weights(from), out, how, &r, err));
     if (r.tokenizer_error[0] != '\0')
         fprintf(stderr, "weft: warning: the tokenizer is left out: %s\n", r.tokenizer_error);
     printf("%s: a checkpoint of step %llu, %zu tensors, moments zero\n", out,
@@ -91,17 +101,18 @@ static enum weft_status to_ckpt(const struct wf_weights *from, const char *out,
 static enum weft_status convert(const char *in, const char *out,
                                 const struct convert_settings *s, struct weft_error *err)
 {
-    struct wf_weights *from = NULL;
-    struct wf_convert_options how = {
-        .type = s->type != NULL && strcmp(s->type, "bf16") == 0 ? WF_DTYPE_BF16 : WF_DTYPE_F32};
+    struct weft_checkpoint *from = NULL;
+    struct wf_convert_options how = wf_convert_defaults();
+    if (s->type != NULL && strcmp(s->type, "bf16") == 0)
+        how.type = WF_DTYPE_BF16;
     WEFT_TRY(check_settings(s, err));
-    WEFT_TRY(parse_number(s->shard_bytes, "shard-bytes", 1, WF_HF_SHARD_BYTES, &how.shard_bytes,
+    WEFT_TRY(parse_number(s->shard_bytes, "shard-bytes", WF_QUANTITY_BYTES, 1, &how.shard_bytes,
                           err));
-    WEFT_TRY(parse_number(s->step, "step", 0, 0, &how.step, err));
+    WEFT_TRY(parse_number(s->step, "step", WF_QUANTITY_PLAIN, 0, &how.step, err));
     WEFT_TRY(wf_model_open(in, &from, err));
     enum weft_status st =
         to_checkpoint(s) ? to_ckpt(from, out, &how, err) : to_hf(from, out, &how, err);
-    wf_weights_free(from);
+    weft_checkpoint_free(from);
     return st;
 }
 
@@ -135,9 +146,9 @@ const struct wf_command wf_command_convert = {
         "OUT is written atomically; a directory that is not empty is not changed. The\n"
         "tokenizer is copied, too: the files beside the weights, or for a checkpoint the\n"
         "tokenizer.json of its run.\n\n"
-        "Such a checkpoint has weights only: AdamW's moments are zero, as at the start of a\n"
-        "run. A run with settings of the same model continues from it with\n"
-        "--checkpoint.resume=OUT.\n",
+        "A checkpoint written by weft convert contains only weights: AdamW's moments are zero,\n"
+        "as at the start of a run. A run with settings of the same model continues from it\n"
+        "with --checkpoint.resume=OUT.\n",
     .examples = "  weft convert gpt2_124M.bin gpt2\n"
                 "  weft convert runs/a small --type bf16\n"
                 "  weft convert runs/a/checkpoints/step-00000100 early\n"

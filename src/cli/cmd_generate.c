@@ -9,11 +9,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "training/jobs/generate.h"
+#include "weft/generate.h"
 
 struct generate_settings {
     const char *model, *prompt, *tokens, *temperature, *top_k, *top_p, *seed, *type;
@@ -27,29 +26,35 @@ static const struct wf_option options[] = {
     {"model", 'm', WF_OPTION_TEXT, "PATH", WF_MODEL_HELP, NULL, AT(model)},
     {"prompt", 'p', WF_OPTION_TEXT, "TEXT", "the text to continue (default: a new document)",
      NULL, AT(prompt)},
-    {"tokens", 0, WF_OPTION_TEXT, "1,2,3", "the prompt as token numbers", NULL, AT(tokens)},
-    {"max-tokens", 'n', WF_OPTION_COUNT, "N", "maximum number of new tokens (100)", NULL,
-     AT(max_tokens)},
+    {"tokens", 0, WF_OPTION_TEXT, "1,2,3", "the prompt as token ids", NULL, AT(tokens)},
+    {"max-tokens", 'n', WF_OPTION_COUNT, "N", "maximum number of new tokens (default: 100)",
+     NULL, AT(max_tokens)},
     {"temperature", 0, WF_OPTION_TEXT, "T",
-     "divides the logits (0.8); 0: always the most likely token", NULL, AT(temperature)},
-    {"top-k", 0, WF_OPTION_TEXT, "K", "sample from the K most likely tokens (50); 0: from all",
-     NULL, AT(top_k)},
+     "sampling temperature: the logits are divided by it (default: 0.8); 0: always the most "
+     "likely token",
+     NULL, AT(temperature)},
+    {"top-k", 0, WF_OPTION_TEXT, "K",
+     "sample only from the K most likely tokens (default: 50); 0: from all", NULL, AT(top_k)},
     {"top-p", 0, WF_OPTION_TEXT, "P",
-     "and only from the most likely ones with this total probability (1)", NULL, AT(top_p)},
-    {"seed", 0, WF_OPTION_TEXT, "N", "seed of the random numbers (42)", NULL, AT(seed)},
+     "sample only from the smallest set of most likely tokens whose total probability reaches P "
+     "(default: 1)",
+     NULL, AT(top_p)},
+    {"seed", 0, WF_OPTION_TEXT, "N", "seed of the random numbers (default: 42)", NULL,
+     AT(seed)},
     {"type", 0, WF_OPTION_CHOICE, "TYPE",
      "type of weights in memory: f32 (default), or bf16 (faster)", "f32|bf16", AT(type)},
-    {"threads", 0, WF_OPTION_COUNT, "N", "threads (one per core)", NULL, AT(threads)},
+    {"threads", 0, WF_OPTION_COUNT, "N", "number of threads (default: one per core)", NULL,
+     AT(threads)},
     {"json", 'j', WF_OPTION_SWITCH, NULL, "print one JSON object at the end", NULL, AT(json)},
 };
 
 /* -- numbers -------------------------------------------------------------------------------- */
 
-static enum weft_status parse_real(const char *text, const char *name, double fallback,
-                                   double *out, struct weft_error *err)
+/* Parses a number.  If `text` is NULL, *out stays unchanged. */
+static enum weft_status parse_real(const char *text, const char *name, double *out,
+                                   struct weft_error *err)
 {
     char *end = NULL;
-    *out = fallback;
     if (text == NULL)
         return WEFT_OK;
     *out = strtod(text, &end);
@@ -58,11 +63,11 @@ static enum weft_status parse_real(const char *text, const char *name, double fa
     return WEFT_OK;
 }
 
-/* Parses a number from 0 to `max` that consists of digits only. */
-static enum weft_status parse_whole(const char *text, const char *name, uint64_t fallback,
-                                    uint64_t max, uint64_t *out, struct weft_error *err)
+/* Parses a number from 0 to `max` that consists of digits only.  If `text` is NULL, *out stays
+ * unchanged. */
+static enum weft_status parse_whole(const char *text, const char *name, uint64_t max,
+                                    uint64_t *out, struct weft_error *err)
 {
-    *out = fallback;
     if (text == NULL)
         return WEFT_OK;
     errno = 0;
@@ -77,16 +82,19 @@ static enum weft_status parse_whole(const char *text, const char *name, uint64_t
 static enum weft_status parse_sampling(const struct generate_settings *s,
                                        struct wf_sampling *out, struct weft_error *err)
 {
-    uint64_t top_k;
-    WEFT_TRY(parse_real(s->temperature, "temperature", 0.8, &out->temperature, err));
-    WEFT_TRY(parse_real(s->top_p, "top-p", 1, &out->top_p, err));
-    WEFT_TRY(parse_whole(s->top_k, "top-k", 50, INT32_MAX, &top_k, err));
-    WEFT_TRY(parse_whole(s->seed, "seed", 42, UINT64_MAX, &out->seed, err));
+    const struct weft_generate_options defaults = weft_generate_defaults();
+    uint64_t top_k = defaults.top_k;
+    *out = (struct wf_sampling){
+        .temperature = defaults.temperature, .top_p = defaults.top_p, .seed = defaults.seed};
+    WEFT_TRY(parse_real(s->temperature, "temperature", &out->temperature, err));
+    WEFT_TRY(parse_real(s->top_p, "top-p", &out->top_p, err));
+    WEFT_TRY(parse_whole(s->top_k, "top-k", INT32_MAX, &top_k, err));
+    WEFT_TRY(parse_whole(s->seed, "seed", UINT64_MAX, &out->seed, err));
     out->top_k = (uint32_t)top_k;
     return wf_sampling_check(out, err);
 }
 
-/* Parses token numbers such as "1,2,3".  Each number must be less than `vocab`. */
+/* Parses token ids such as "1,2,3".  Each id must be less than `vocab`. */
 static enum weft_status parse_tokens(const char *text, uint32_t vocab, int32_t **out, size_t *n,
                                      struct weft_error *err)
 {
@@ -117,7 +125,7 @@ static enum weft_status parse_tokens(const char *text, uint32_t vocab, int32_t *
 
 struct generate {
     const struct generate_settings *s;
-    struct wf_weights *weights; /* owned */
+    struct weft_checkpoint *model; /* owned */
     struct wf_codec codec;
     int32_t *prompt; /* owned */
     size_t n_prompt, n_printed;
@@ -153,13 +161,10 @@ static enum weft_status put_token(void *ctx, int32_t token, struct weft_error *e
         printf("%s%d", g->n_printed++ == 0 ? "" : " ", token);
     } else {
         size_t len = 0;
-        const char *bytes = g->codec.bytes(g->codec.self, token, &len);
-        if (bytes != NULL)
-            fwrite(bytes, 1, len, stdout);
-        else
-            fputs("\xef\xbf\xbd", stdout); /* U+FFFD: the token has no text */
-        if (bytes == NULL || len > 0)
-            g->in_line = bytes == NULL || bytes[len - 1] != '\n';
+        const char *text = wf_codec_text(&g->codec, token, &len);
+        fwrite(text, 1, len, stdout);
+        if (len > 0)
+            g->in_line = text[len - 1] != '\n';
     }
     if (fflush(stdout) != 0)
         return WEFT_FAIL(err, WEFT_IO, "cannot write standard output: %s", strerror(errno));
@@ -172,75 +177,25 @@ static enum weft_status generate(struct generate *g, struct weft_error *err)
     if (s->model == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "generate needs --model; see weft generate --help");
     g->options = (struct wf_generate_options){
-        .max_tokens = s->max_tokens,
+        .max_tokens = s->max_tokens != 0 ? s->max_tokens : weft_generate_defaults().max_tokens,
         .type = s->type != NULL && strcmp(s->type, "bf16") == 0 ? WF_DTYPE_BF16 : WF_DTYPE_F32,
         .threads = s->threads,
         .on_token = s->json ? NULL : put_token,
         .ctx = g,
     };
     WEFT_TRY(parse_sampling(s, &g->options.sampling, err));
-    WEFT_TRY(wf_model_open(s->model, &g->weights, err));
-    WEFT_TRY(wf_generate_open_codec(g->weights, &g->codec, err));
-    WEFT_TRY(read_prompt(g, wf_weights_info(g->weights)->model.vocab, err));
+    WEFT_TRY(wf_model_open(s->model, &g->model, err));
+    const struct wf_weights *weights = wf_checkpoint_weights(g->model);
+    WEFT_TRY(wf_generate_open_codec(weights, &g->codec, err));
+    WEFT_TRY(read_prompt(g, weft_checkpoint_model(g->model)->vocab, err));
 
     g->options.prompt = g->prompt;
     g->options.n_prompt = g->n_prompt;
     g->options.end = g->codec.end;
-    return wf_generate(g->weights, &g->options, &g->result, err);
+    return wf_generate(weights, &g->options, &g->result, err);
 }
 
 /* -- printing ------------------------------------------------------------------------------- */
-
-static const char *stop_name(enum wf_generate_stop stop)
-{
-    switch (stop) {
-    case WF_GENERATE_STOP_END:
-        return "end of document";
-    case WF_GENERATE_STOP_MAX_TOKENS:
-        return "max-tokens";
-    case WF_GENERATE_STOP_CONTEXT:
-        return "context";
-    }
-    return "";
-}
-
-static void put_tokens(struct wf_json *j, const char *key, const int32_t *tokens, size_t n)
-{
-    wf_json_begin(j, key, '[');
-    for (size_t i = 0; i < n; i++)
-        wf_json_uint(j, NULL, (uint64_t)tokens[i]);
-    wf_json_end(j, ']');
-}
-
-static enum weft_status print_json(const struct generate *g, struct weft_error *err)
-{
-    const struct wf_generation *r = &g->result;
-    struct wf_json j = {.out = stdout};
-    struct wf_text text = {0};
-    for (size_t i = r->n_prompt; g->codec.bytes != NULL && i < r->n_tokens; i++) {
-        size_t len = 0;
-        const char *bytes = g->codec.bytes(g->codec.self, r->tokens[i], &len);
-        for (size_t k = 0; bytes != NULL && k < len; k++) /* wf_json_string() takes no NUL */
-            wf_text_add(&text, bytes[k] == '\0' ? "\xef\xbf\xbd" : bytes + k,
-                        bytes[k] == '\0' ? 3 : 1);
-    }
-    if (text.failed)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a text");
-
-    wf_json_begin(&j, NULL, '{');
-    put_tokens(&j, "prompt", r->tokens, r->n_prompt);
-    put_tokens(&j, "tokens", r->tokens + r->n_prompt, r->n_tokens - r->n_prompt);
-    if (g->codec.bytes != NULL)
-        wf_json_string(&j, "text", text.at != NULL ? text.at : "");
-    wf_json_string(&j, "stopped", stop_name(r->stop));
-    wf_json_uint(&j, "seed", g->options.sampling.seed);
-    wf_json_number(&j, "prompt_ms", r->prompt_seconds * 1e3);
-    wf_json_number(&j, "tok_s", wf_generation_rate(r));
-    wf_json_end(&j, '}');
-    putchar('\n');
-    wf_text_release(&text);
-    return WEFT_OK;
-}
 
 /* Returns true if standard output and standard error appear in the same place. */
 static bool shown_together(void)
@@ -264,7 +219,8 @@ static void print_end(const struct generate *g)
     if (!ended && g->in_line && shown_together())
         fputc('\n', stderr);
     fprintf(stderr, "weft: %zu token%s after %zu, %.1f tokens/s, stopped by: %s\n", n,
-            n == 1 ? "" : "s", r->n_prompt, wf_generation_rate(r), stop_name(r->stop));
+            n == 1 ? "" : "s", r->n_prompt, wf_generation_rate(r),
+            wf_generate_stop_name(r->stop));
 }
 
 static enum weft_status run_generate(int argc, char **argv, struct weft_error *err)
@@ -272,17 +228,20 @@ static enum weft_status run_generate(int argc, char **argv, struct weft_error *e
     struct generate_settings s = {0};
     const char *operand = NULL;
     WEFT_TRY(wf_command_parse(&wf_command_generate, argc, argv, &s, &operand, err));
-    s.max_tokens = s.max_tokens == 0 ? 100 : s.max_tokens;
     struct generate g = {.s = &s};
     enum weft_status st = generate(&g, err);
-    if (st == WEFT_OK && s.json)
-        st = print_json(&g, err);
-    else if (st == WEFT_OK)
+    if (st == WEFT_OK && s.json) {
+        st = wf_generation_write_json(&(struct wf_json){.out = stdout}, &g.result, &g.codec,
+                                      g.options.sampling.seed, err);
+        if (st == WEFT_OK)
+            putchar('\n');
+    } else if (st == WEFT_OK) {
         print_end(&g);
+    }
     wf_generation_release(&g.result);
     free(g.prompt);
     wf_codec_release(&g.codec);
-    wf_weights_free(g.weights);
+    weft_checkpoint_free(g.model);
     return st;
 }
 
@@ -294,8 +253,9 @@ const struct wf_command wf_command_generate = {
         "at the end of the document, after --max-tokens tokens, or when the model's context is\n"
         "full. A line on standard error reports the reason and the speed.\n\n"
         "The same model, prompt, settings and seed give the same tokens with any number of\n"
-        "threads. A model with fewer than 257 tokens and no tokenizer reads and prints token\n"
-        "numbers. The tokenizer is read from the directory of the weights or of the run.\n"
+        "threads. The tokenizer is read from the directory of the weights or of the run. Without\n"
+        "a tokenizer, tokens are bytes; if the vocabulary has fewer than 257 tokens, the prompt\n"
+        "and the output are token ids.\n"
         "\n"
         "PATH is\n\n" WF_MODEL_TEXT,
     .examples =

@@ -1,11 +1,11 @@
 /* weft inspect: finds out what a path is and prints its contents. */
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/inspect.h"
+#include "cli/model.h"
+#include "unpack/unpack.h"
 
 struct inspect_settings {
     bool hash, json;
@@ -19,82 +19,40 @@ static const struct wf_option options[] = {
      offsetof(struct inspect_settings, json)},
 };
 
-void wf_inspect_begin(struct wf_json *j, FILE *out, const char *path, const char *kind)
-{
-    *j = (struct wf_json){.out = out};
-    wf_json_begin(j, NULL, '{');
-    wf_json_string(j, "path", path);
-    wf_json_string(j, "kind", kind);
-}
-
-void wf_inspect_end(struct wf_json *j)
-{
-    wf_json_end(j, '}');
-    fputc('\n', j->out);
-}
-
 /* -- one path ------------------------------------------------------------------------------- */
 
-static enum weft_status inspect_hash(const char *path, const struct wf_inspect *how,
-                                     struct weft_error *err)
+static enum weft_status print_hash(const char *path, bool json, struct weft_error *err)
 {
-    enum wf_artifact kind;
-    if (access(path, F_OK) != 0 || wf_is_directory(path))
-        return wf_inspect_hash(path, how, err);
-    WEFT_TRY(wf_artifact_detect(path, &kind, err));
-    if (kind == WF_ARTIFACT_LLMC)
-        return wf_inspect_hash(path, how, err);
-    return WEFT_FAIL(err, WEFT_USAGE,
-                     "--hash needs a model: %.200s is a file; give the directory of a model, a "
-                     "checkpoint or a run, or a model file of llm.c",
-                     path);
-}
-
-/* Inspects token shards, which a directory of no other known kind may contain. */
-static enum weft_status inspect_shards(const char *path, const struct wf_inspect *how,
-                                       struct weft_error *err)
-{
-    struct weft_error why = {0};
-    enum weft_status st = wf_inspect_shards(path, how, &why);
-    if (wf_is_directory(path) && st == WEFT_DATA && strstr(why.msg, "no *.bin file") != NULL)
-        return WEFT_FAIL(err, WEFT_DATA,
-                         "%.200s: not a model (config.json), checkpoint (manifest.json), run "
-                         "(config.yaml, metrics.jsonl) or directory of token shards (*.bin)",
-                         path);
-    if (err != NULL)
-        *err = why;
+    struct weft_checkpoint *c = NULL;
+    char hash[WEFT_CHECKPOINT_HASH_SIZE];
+    enum weft_status st = wf_artifact_check_hash(path, err);
+    if (st == WEFT_USAGE)
+        wf_error_wrap(err, "--hash needs a model: ", "");
+    WEFT_TRY(st);
+    WEFT_TRY(wf_model_open(path, &c, err));
+    st = weft_checkpoint_hash(c, hash, err);
+    weft_checkpoint_free(c);
+    if (st == WEFT_OK && json) {
+        wf_inspect_write_hash_json(&(struct wf_json){.out = stdout}, path, hash);
+        putchar('\n');
+    } else if (st == WEFT_OK) {
+        printf("%s  %s\n", hash, path);
+    }
     return st;
 }
 
-static enum weft_status inspect(const char *path, const struct wf_inspect *how,
-                                struct weft_error *err)
+static enum weft_status inspect(const char *path, bool json, struct weft_error *err)
 {
-    static wf_inspect_fn *const readers[WF_ARTIFACT_UNKNOWN] = {
-        [WF_ARTIFACT_MODEL] = wf_inspect_model,
-        [WF_ARTIFACT_CHECKPOINT] = wf_inspect_checkpoint,
-        [WF_ARTIFACT_RUN] = wf_inspect_run,
-        [WF_ARTIFACT_SHARDS] = inspect_shards,
-        [WF_ARTIFACT_SAFETENSORS] = wf_inspect_safetensors,
-        [WF_ARTIFACT_FLIGHT] = wf_inspect_flight,
-        [WF_ARTIFACT_TRACE] = wf_inspect_trace,
-        [WF_ARTIFACT_METRICS] = wf_inspect_metrics,
-        [WF_ARTIFACT_SETTINGS] = wf_inspect_settings,
-        [WF_ARTIFACT_SCHEDULE] = wf_inspect_schedule,
-    };
-    enum wf_artifact kind;
-    if (how->hash)
-        return inspect_hash(path, how, err);
-    WEFT_TRY(wf_artifact_detect(path, &kind, err));
-
-    /* weft prints no summary of a model file of llm.c. */
-    if (kind == WF_ARTIFACT_LLMC && wf_path_ends_in(path, ".bin"))
-        kind = WF_ARTIFACT_SHARDS;
-    if (kind == WF_ARTIFACT_UNKNOWN || readers[kind] == NULL)
-        return WEFT_FAIL(err, WEFT_DATA,
-                         "%.200s: unknown kind of file (expected safetensors, token shards, a "
-                         "schedule, a trace, metrics, settings or a flight record)",
-                         path);
-    return readers[kind](path, how, err);
+    struct wf_inspection v;
+    WEFT_TRY(wf_inspect(&v, path, wf_unpack_read_as, err));
+    if (json) {
+        wf_inspection_write_json(&(struct wf_json){.out = stdout}, &v, path);
+        putchar('\n');
+    } else {
+        wf_inspection_print(&v, path, stdout);
+    }
+    wf_inspection_release(&v);
+    return WEFT_OK;
 }
 
 /* -- the command ---------------------------------------------------------------------------- */
@@ -102,13 +60,13 @@ static enum weft_status inspect(const char *path, const struct wf_inspect *how,
 static enum weft_status inspect_all(const char *const *paths, size_t n,
                                     const struct inspect_settings *s, struct weft_error *err)
 {
-    const struct wf_inspect how = {stdout, s->json, s->hash};
     if (n == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "inspect needs a PATH; see weft inspect --help");
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && !s->json && !s->hash)
-            fputc('\n', how.out);
-        WEFT_TRY(inspect(paths[i], &how, err));
+            putchar('\n');
+        WEFT_TRY(s->hash ? print_hash(paths[i], s->json, err)
+                         : inspect(paths[i], s->json, err));
     }
     return WEFT_OK;
 }
@@ -137,9 +95,9 @@ const struct wf_command wf_command_inspect = {
         "directory, a safetensors file, the directory of a run, a checkpoint (all of its data\n"
         "is compared with its hashes), token shards, a schedule, a trace, metrics, settings, a\n"
         "flight record. If a file is malformed, the error names the place.\n\n"
-        "For an unfinished run it shows the last action of each rank and which rank was lost:\n"
-        "the one whose process ended without a record; if there are several, the one with the\n"
-        "oldest heartbeat.\n\n"
+        "For an unfinished run it shows the last action of each rank and which rank was lost.\n"
+        "The lost rank is the rank whose process ended without recording its end; if there are\n"
+        "several, the rank with the oldest heartbeat.\n\n"
         "The hash (XXH3, 128 bits) covers names, shapes and values of all weights, in the order\n"
         "of the model and as fp32. It does not depend on how the weights are divided into files\n"
         "or whether they are stored as bf16 or fp32. For a run it is the hash of its final\n"

@@ -1,4 +1,4 @@
-/* weft plan: makes one plan and prints it. */
+/* weft plan: computes one plan and prints it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/plan.h"
 #include "cli/plan_options.h"
+#include "planning/planner/export.h"
 
 #define AT WF_PLAN_AT
 
@@ -14,27 +15,29 @@ static const struct wf_option options[] = {
     {"list", 'l', WF_OPTION_SWITCH, NULL, "list all schedules and the sizes they support", NULL,
      AT(list)},
     WF_OPTIONS_COST,
+    WF_OPTION_MINIMIZE,
     WF_OPTIONS_MODEL,
     {NULL, 0, WF_OPTION_HEADING, NULL, "Output", NULL, 0},
-    {"lower", 0, WF_OPTION_SWITCH, NULL, "add sends, receives and gradient reductions", NULL,
-     AT(lower)},
-    {"lower-like", 0, WF_OPTION_CHOICE, "WHOM",
-     "receives as late as possible (weft), or as in PyTorch", "weft|pytorch", AT(lower_like)},
+    {"lower", 0, WF_OPTION_OPTIONAL, "HOW",
+     "add sends and receives: weft (default) for weft's executor; torch-2.10 (for 2.10 to 2.14) or "
+     "torch-2.15 exactly as that PyTorch release adds them; torch-2.10-late and torch-2.15-late "
+     "with receives as late as possible",
+     WF_LOWERINGS, AT(lower)},
     {"events", 0, WF_OPTION_SWITCH, NULL, "--json: every action with its start time", NULL,
      AT(events)},
     {"format", 'f', WF_OPTION_CHOICE, "FORM",
      "csv: weft's own format; pytorch: rows without "
      "a header",
      "text|csv|pytorch", AT(format)},
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "print JSON", NULL, AT(json)},
+    {"export", 0, WF_OPTION_CHOICE, "PROGRAM",
+     "print the settings with which another program runs this plan", "megatron|torchtitan",
+     AT(export)},
+    WF_OPTION_JSON,
     {"output", 'o', WF_OPTION_TEXT, "FILE",
      "write to FILE; the extension selects the format: .csv .json .txt .svg .png .pdf .html "
      ".trace .trace.json",
      NULL, AT(output)},
-    {"width", 0, WF_OPTION_COUNT, "N", "width of the drawing in columns (the terminal's)", NULL,
-     AT(width)},
-    {"color", 0, WF_OPTION_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
-     AT(color)},
+    WF_OPTIONS_DRAWING,
 };
 
 static void print_list(FILE *out)
@@ -50,35 +53,9 @@ static void print_list(FILE *out)
     fprintf(out, "%-17s %s\n", "dN", "GPT-2 with N layers of dimension 64 N");
 }
 
-/* Returns true if the name of the output file requests a picture.  The ending .json requests
- * the plan, .trace.json a Chrome trace. */
-static bool is_picture(const struct wf_plan_settings *s, enum weft_draw_format *out)
-{
-    if (s->json || s->format != NULL || s->output == NULL ||
-        !weft_draw_format_from_path(s->output, out) || *out == WEFT_DRAW_FORMAT_TEXT)
-        return false;
-    return *out != WEFT_DRAW_FORMAT_CHROME || wf_path_ends_in(s->output, ".trace.json");
-}
-
-/* Chooses the format by the extension of the output file unless the format is given. */
-static void choose_form(struct wf_plan_settings *s)
-{
-    enum weft_draw_format picture;
-    if (s->json || s->format != NULL || s->output == NULL || is_picture(s, &picture))
-        return;
-    if (wf_path_ends_in(s->output, ".json"))
-        s->json = true;
-    else if (wf_path_ends_in(s->output, ".csv"))
-        s->format = "csv";
-}
-
 static enum weft_status print_csv(FILE *out, const struct wf_plan *p, const char *format,
                                   struct weft_error *err)
 {
-    if (strcmp(format, "pytorch") == 0 && weft_schedule_placement(p->schedule)->n_pipes > 1)
-        fputs("weft: note: PyTorch's pipelining supports one rank per stage; this schedule has "
-              "several\n",
-              stderr);
     return wf_schedule_print_csv(out, p->lowered != NULL ? p->lowered : p->schedule, format,
                                  err);
 }
@@ -97,6 +74,11 @@ static enum weft_status print_text(FILE *out, const struct wf_plan *p,
 {
     struct wf_text text = {0};
     wf_plan_print_text(&text, p, s->schedule, wf_style_for(out, s->color, s->width));
+    char *layout = NULL;
+    if ((s->partition != NULL || s->layers_per_stage != NULL) &&
+        weft_partition_print_pattern(&p->partition, &layout, NULL) == WEFT_OK)
+        wf_text_addf(&text, "layout            %s\n", layout);
+    free(layout);
     for (uint32_t r = 0; p->lowered != NULL && r < p->metrics.n_ranks; r++) {
         char *row = NULL;
         if (weft_schedule_print_rank(p->lowered, r, " ", &row, NULL) == WEFT_OK)
@@ -108,69 +90,95 @@ static enum weft_status print_text(FILE *out, const struct wf_plan *p,
     return wf_text_flush(&text, out, err);
 }
 
-static enum weft_status print_plan(FILE *out, const struct wf_plan *p,
-                                   const struct wf_plan_settings *s, struct weft_error *err)
+static enum weft_status print_export(FILE *out, const struct wf_plan *p, const char *program,
+                                     struct weft_error *err)
 {
-    enum weft_draw_format picture;
-    if (is_picture(s, &picture))
-        return wf_plan_draw(out, picture, p->schedule, &p->metrics, &p->memory, 0, s->width,
-                            err);
-    if (s->json)
+    char *text = NULL;
+    WEFT_TRY(wf_export_print(program, p->schedule, &p->partition, &text, err));
+    fputs(text, out);
+    free(text);
+    return WEFT_OK;
+}
+
+static enum weft_status print_plan(FILE *out, const struct wf_plan *p,
+                                   const struct wf_plan_settings *s, struct wf_form form,
+                                   struct weft_error *err)
+{
+    if (s->export != NULL)
+        return print_export(out, p, s->export, err);
+    switch (form.kind) {
+    case WF_FORM_PICTURE:
+        return wf_plan_draw(out, form.picture, p, &p->metrics, s->width, err);
+    case WF_FORM_JSON:
         return print_json(out, p, s->events, err);
-    if (s->format != NULL && strcmp(s->format, "text") != 0)
+    case WF_FORM_CSV:
         return print_csv(out, p, s->format, err);
+    case WF_FORM_TEXT:
+        break;
+    }
     return print_text(out, p, s, err);
 }
 
 static enum weft_status run_plan(int argc, char **argv, struct weft_error *err)
 {
     struct wf_plan_settings s = {0};
+    struct wf_plan_request request = {0};
+    struct wf_form form;
+    struct wf_plan p;
+    struct wf_output sink;
     const char *none = NULL;
     WEFT_TRY(wf_command_parse(&wf_command_plan, argc, argv, &s, &none, err));
     if (s.list) {
         print_list(stdout);
         return WEFT_OK;
     }
-    if (!s.json && s.format == NULL)
-        WEFT_TRY(wf_output_check(s.output, ".csv .json .txt .svg .png .pdf .html .trace", err));
-    choose_form(&s);
-    if (s.json && s.format != NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "give --json or --format, not both");
-    if (s.events && !s.json)
+    if (s.export != NULL && (s.json || s.format != NULL))
+        return WEFT_FAIL(err, WEFT_USAGE, "give one of --export, --json and --format");
+    if (s.export == NULL)
+        WEFT_TRY(wf_form_choose(&s, ".csv .json .txt .svg .png .pdf .html .trace", &form, err));
+    if (s.events && form.kind != WF_FORM_JSON)
         return WEFT_FAIL(err, WEFT_USAGE, "--events needs --json");
-    struct wf_plan p;
-    struct wf_output sink;
-    WEFT_TRY(wf_plan_make(&p, &s, err));
-    enum weft_status st = wf_output_open(&sink, s.output, err);
+    enum weft_status st = wf_plan_request_init(&request, &s, err);
     if (st == WEFT_OK)
-        st = wf_output_close(&sink, print_plan(sink.out, &p, &s, err), err);
+        st = wf_plan_make(&p, &s, &request, err);
+    wf_plan_request_release(&request);
+    if (st != WEFT_OK)
+        return st;
+    st = wf_output_open(&sink, s.output, err);
+    if (st == WEFT_OK)
+        st = wf_output_close(&sink, print_plan(sink.out, &p, &s, form, err), err);
     wf_plan_release(&p);
     return st;
 }
 
 const struct wf_command wf_command_plan = {
     .name = "plan",
-    .summary = "make, prove, time and draw a schedule",
+    .summary = "generate, verify, time and draw a schedule",
     .text =
-        "Makes a pipeline schedule by name, or reads one from a CSV file, proves that it is\n"
-        "complete and cannot deadlock, and shows its timeline with makespan, bubble and\n"
+        "Generates a pipeline schedule by name, or reads one from a CSV file. Verifies that it\n"
+        "is complete and cannot deadlock, and shows its timeline with makespan, bubble and\n"
         "memory for the given costs.\n"
         "\n"
         "In the timeline F is a forward, B a whole backward, I an input gradient and W a\n"
         "weight gradient. The number after the letter is the micro; the number before it is\n"
         "the stage, if ranks have several. Dots are idle time. F7&B3 is an overlapped pair.\n"
         "\n"
-        "The makespan is the time from 0 to the last end. The span is the longest time of a\n"
-        "rank from its first start to its last end. The bubble is the idle fraction of either.\n"
-        "In a layout E is the embedding, t a layer, L the head and | the next stage; x*n\n"
-        "repeats x n times. Events in --json are [start, rank, stage, chunk, micro, kind] with\n"
-        "kind 0=F 1=B 2=I 3=W.\n",
+        "The makespan is the time from the start of the step to the end of the last action.\n"
+        "The span is the longest time of one rank from its own start to its own end. The\n"
+        "bubble is the idle fraction of either. In a --partition pattern, E is the embedding,\n"
+        "t a layer, m a layer for multi-token prediction, L the head and | the next stage; x*n\n"
+        "repeats x n times. Events in --json\n"
+        "are [start, rank, stage, chunk, micro, kind] with kind 0=F 1=B 2=I 3=W.\n"
+        "\n"
+        "--export prints the settings with which Megatron-LM or torchtitan runs the plan, or the\n"
+        "reason why it cannot.\n",
     .examples =
         "  weft plan --schedule 1f1b --ranks 4 --micros 8\n"
         "  weft plan --schedule zb-auto -p 8 -m 24 --cost F=10,I=12,W=8,C=1 --mem-limit 12\n"
         "  weft plan --schedule interleaved-1f1b -p 4 -m 8 --model gpt2-124m --partition "
         "balanced\n"
         "  weft plan --schedule zb-v -p 4 -m 8 --format pytorch -o zbv.csv\n"
+        "  weft plan --schedule interleaved-1f1b -p 4 -m 8 --layers 24 --export megatron\n"
         "  weft plan --list\n",
     .options = {options, WEFT_LEN(options)},
     .run = run_plan,

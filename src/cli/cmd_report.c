@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "cli/cli.h"
 #include "training/report/report.h"
 
-enum { DEFAULT_PORT = 8384, MAX_RUNS = 100 };
+enum { MAX_RUNS = 100 };
 
 struct report_settings {
     const char *output;
@@ -20,13 +19,13 @@ struct report_settings {
 #define AT(field) offsetof(struct report_settings, field)
 
 static const struct wf_option options[] = {
-    {"output", 'o', WF_OPTION_TEXT, "FILE", "output file (report.html in the first RUN)", NULL,
-     AT(output)},
+    {"output", 'o', WF_OPTION_TEXT, "FILE",
+     "output file (default: report.html in the first RUN)", NULL, AT(output)},
     {"serve", 0, WF_OPTION_SWITCH, NULL,
      "serve the page to this machine until Ctrl-C, and update it during the run", NULL,
      AT(serve)},
-    {"port", 0, WF_OPTION_COUNT, "N", "port to serve at: http://127.0.0.1:N/ (8384)", NULL,
-     AT(port)},
+    {"port", 0, WF_OPTION_COUNT, "N", "port to serve at: http://127.0.0.1:N/ (default: 8384)",
+     NULL, AT(port)},
 };
 
 static enum weft_status check_runs(const char *const *dirs, size_t n, struct weft_error *err)
@@ -45,7 +44,7 @@ static enum weft_status write_page(const char *const *dirs, size_t n, const char
                                    struct weft_error *err)
 {
     struct wf_output sink;
-    char *own = path == NULL ? wf_path_join(dirs[0], "report.html") : NULL;
+    char *own = path == NULL ? wf_report_path(dirs[0]) : NULL;
     if (path == NULL && own == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
     const char *to = path == NULL ? own : path;
@@ -105,7 +104,7 @@ static enum weft_status run_report(int argc, char **argv, struct weft_error *err
     if (st == WEFT_OK)
         st = check_runs(dirs, n, err);
     if (st == WEFT_OK)
-        st = s.serve ? serve(dirs, n, s.port == 0 ? DEFAULT_PORT : s.port, err)
+        st = s.serve ? serve(dirs, n, s.port == 0 ? WF_REPORT_PORT : s.port, err)
                      : write_page(dirs, n, s.output, err);
     free(dirs);
     return st;
@@ -124,8 +123,8 @@ const struct wf_command wf_command_report = {
         "is self-contained: it needs no network and no other file. Curves of several runs share\n"
         "their axes. Parts for which a run has no data are omitted.\n"
         "\n"
-        "With --serve the page is served to this machine only (127.0.0.1 and ::1). It follows a\n"
-        "running session and does not change the run.\n",
+        "With --serve the page is served to this machine only (127.0.0.1 and ::1). It is\n"
+        "updated while the run trains and does not change the run.\n",
     .examples = "  weft report runs/a\n"
                 "  weft report runs/a runs/b -o both.html\n"
                 "  weft report --serve runs/a\n",

@@ -6,17 +6,16 @@
 #include "base/error.h"
 #include "cli/cli.h"
 #include "cli/plan_options.h"
-#include "cli/simulate.h"
 #include "config/values.h"
 #include "planning/planner/reference_report.h"
+#include "planning/planner/simulation.h"
 
 struct simulate_settings {
     struct wf_plan_settings plan; /* must be the first field: the shared options write to it */
-    const char *cluster, *unit, *bytes, *gradient_bytes, *transfers, *speed, *jitter;
+    const char *jitter;
     uint32_t samples;
     const char *cache_model, *communication, *cache, *payload, *gradient_payload, *block_cache;
     uint32_t layers_per_block, block_layers;
-    bool json;
 };
 
 #define AT(field) offsetof(struct simulate_settings, field)
@@ -24,36 +23,26 @@ struct simulate_settings {
 static const struct wf_option options[] = {
     WF_OPTIONS_SCHEDULE,
     WF_OPTIONS_COST,
+    WF_OPTION_MINIMIZE,
     WF_OPTIONS_MODEL,
-    {NULL, 0, WF_OPTION_HEADING, NULL, "Cluster", NULL, 0},
-    {"cluster", 0, WF_OPTION_TEXT, "LINE",
-     "'node:4 rank:2 intra:200GB/s,2us inter:25GB/s,8us'; without it every hop takes --cost C",
-     NULL, AT(cluster)},
-    {"unit", 0, WF_OPTION_CHOICE, "UNIT", "--cluster: unit of the costs (ms)", "s|ms|us",
-     AT(unit)},
-    {"bytes", 0, WF_OPTION_TEXT, "N",
-     "bytes of a message to the next stage; one per stage: N:M:...", NULL, AT(bytes)},
-    {"gradient-bytes", 0, WF_OPTION_TEXT, "N", "bytes of a message back (as --bytes)", NULL,
-     AT(gradient_bytes)},
-    {"transfers", 0, WF_OPTION_CHOICE, "WHAT", "what a transfer occupies (delay: nothing)",
-     "delay|link|ranks", AT(transfers)},
-    {"speed", 0, WF_OPTION_TEXT, "X:Y:...", "slowdown factor of each rank", NULL, AT(speed)},
+    WF_OPTIONS_CLUSTER,
     {NULL, 0, WF_OPTION_HEADING, NULL, "Variation", NULL, 0},
     {"samples", 0, WF_OPTION_COUNT, "N", "also run N scenarios with varied times", NULL,
      AT(samples)},
-    {"jitter", 0, WF_OPTION_TEXT, "lognormal:S", "distribution of the times (lognormal:0.05)",
-     NULL, AT(jitter)},
+    {"jitter", 0, WF_OPTION_TEXT, "lognormal:S",
+     "distribution of the times (default: lognormal:0.05)", NULL, AT(jitter)},
     {NULL, 0, WF_OPTION_HEADING, NULL, "Block attention residuals", NULL, 0},
     {"residual-block-layers", 0, WF_OPTION_COUNT, "K",
      "count the traffic of blocks of K layers between ranks", NULL, AT(block_layers)},
-    {"residual-cache", 0, WF_OPTION_CHOICE, "WHAT", "residual blocks that ranks cache (full)",
-     "off|received|full", AT(block_cache)},
-    {"payload-bytes", 0, WF_OPTION_TEXT, "B", "bytes of a block, an activation or its gradient",
-     NULL, AT(payload)},
-    {"gradient-payload-bytes", 0, WF_OPTION_TEXT, "B",
-     "bytes of a block's gradient (as --payload-bytes)", NULL, AT(gradient_payload)},
+    {"residual-cache", 0, WF_OPTION_CHOICE, "WHAT",
+     "residual blocks that ranks cache (default: full)", "off|received|full", AT(block_cache)},
+    {"payload-bytes", 0, WF_OPTION_BYTES, "B",
+     "bytes of a block, an activation or its gradient", NULL, AT(payload)},
+    {"gradient-payload-bytes", 0, WF_OPTION_BYTES, "B",
+     "bytes of a block's gradient (default: as --payload-bytes)", NULL, AT(gradient_payload)},
     {"cache-model", 0, WF_OPTION_CHOICE, "WHOSE",
-     "exact, or only the count of the reference system", "exact|reference", AT(cache_model)},
+     "exact (default), or only the count of the reference system burn_dragon",
+     "exact|reference", AT(cache_model)},
     {"communication", 0, WF_OPTION_CHOICE, "MODE", "reference: contents of messages",
      "activation_tensor|block_residual_cache", AT(communication)},
     {"cache", 0, WF_OPTION_TEXT, "enabled=1,..",
@@ -61,14 +50,11 @@ static const struct wf_option options[] = {
     {"layers-per-block", 0, WF_OPTION_COUNT, "K", "reference: layers per block", NULL,
      AT(layers_per_block)},
     {NULL, 0, WF_OPTION_HEADING, NULL, "Output", NULL, 0},
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "print JSON", NULL, AT(json)},
+    WF_OPTION_JSON,
     {"output", 'o', WF_OPTION_TEXT, "FILE",
      "write to FILE: .json, .trace (events), or .svg .png .pdf .html .trace.json (pictures)",
      NULL, WF_PLAN_AT(output)},
-    {"width", 0, WF_OPTION_COUNT, "N", "width of the drawing in columns (the terminal's)", NULL,
-     WF_PLAN_AT(width)},
-    {"color", 0, WF_OPTION_CHOICE, "WHEN", "colours in the drawing", "auto|always|never",
-     WF_PLAN_AT(color)},
+    WF_OPTIONS_DRAWING,
 };
 
 /* -- options -------------------------------------------------------------------------------- */
@@ -89,13 +75,9 @@ static enum weft_status check_options(const struct simulate_settings *in, bool r
         (in->block_cache != NULL || in->gradient_payload != NULL || in->payload != NULL))
         return WEFT_FAIL(err, WEFT_USAGE,
                          "--residual-cache and payloads need --residual-block-layers K");
-    if (in->unit != NULL && in->cluster == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE, "--unit needs --cluster");
     if (in->jitter != NULL && in->samples == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "--jitter needs --samples N");
-    return in->json ? WEFT_OK
-                    : wf_output_check(in->plan.output, ".json .txt .svg .png .pdf .html .trace",
-                                      err);
+    return WEFT_OK;
 }
 
 /* Parses a whole number of bytes.  If `text` is NULL, the result is `otherwise`. */
@@ -103,7 +85,7 @@ static enum weft_status parse_bytes(const char *text, const char *what, size_t o
                                     size_t *out, struct weft_error *err)
 {
     double value = (double)otherwise;
-    WEFT_TRY(wf_option_number(text, what, 1e18, &value, err));
+    WEFT_TRY(wf_value_parse(text, what, WF_QUANTITY_BYTES, 1e18, &value, err));
     if (value != floor(value))
         return WEFT_FAIL(err, WEFT_USAGE, "%s: expected one whole number", what);
     *out = text == NULL ? otherwise : (size_t)value;
@@ -128,38 +110,16 @@ static enum weft_status parse_jitter(const char *text, double *sigma, struct wef
     return WEFT_OK;
 }
 
-static enum weft_contention read_contention(const char *text)
-{
-    if (text == NULL || strcmp(text, "delay") == 0)
-        return WEFT_CONTENTION_NONE;
-    return strcmp(text, "link") == 0 ? WEFT_CONTENTION_LINK : WEFT_CONTENTION_RANKS;
-}
-
-/* Reads the input of the simulation.  The caller releases the lists, also after a failure. */
+/* Reads the input of the simulation, which borrows the machine. */
 static enum weft_status read_input(const struct simulate_settings *in,
-                                   struct weft_cluster *cluster,
+                                   const struct weft_sim_options *machine,
                                    struct wf_simulation_input *out, struct weft_error *err)
 {
-    struct weft_sim_options *o = &out->options;
+    out->options = *machine;
     out->n_samples = in->samples;
     out->jitter.seed = 1;
     out->block_layers = in->block_layers;
-    o->unit_seconds = wf_option_unit(in->unit);
-    o->contention = read_contention(in->transfers);
-    if (in->cluster != NULL) {
-        WEFT_TRY(weft_cluster_parse(in->cluster, cluster, err));
-        o->cluster = cluster;
-    }
-
-    if (in->speed != NULL)
-        WEFT_TRY(wf_values_parse(in->speed, "--speed", &o->speed, err));
-    if (in->bytes != NULL)
-        WEFT_TRY(wf_values_parse(in->bytes, "--bytes", &o->bytes, err));
-    if (in->gradient_bytes != NULL)
-        WEFT_TRY(
-            wf_values_parse(in->gradient_bytes, "--gradient-bytes", &o->gradient_bytes, err));
     WEFT_TRY(parse_jitter(in->jitter, &out->jitter.sigma, err));
-
     WEFT_TRY(wf_block_cache_parse(in->block_cache, &out->block_cache, err));
     WEFT_TRY(parse_bytes(in->payload, "--payload-bytes", 1, &out->payload.bytes, err));
     return parse_bytes(in->gradient_payload, "--gradient-payload-bytes", out->payload.bytes,
@@ -168,20 +128,18 @@ static enum weft_status read_input(const struct simulate_settings *in,
 
 /* -- output --------------------------------------------------------------------------------- */
 
-static enum weft_status print_reference(const struct weft_ref_traffic *c,
-                                        const struct simulate_settings *in,
-                                        struct weft_error *err)
+static enum weft_status print_reference(const struct weft_ref_traffic *c, const char *path,
+                                        struct wf_form form, struct weft_error *err)
 {
-    const char *path = in->plan.output;
     struct wf_output sink;
     struct wf_text text = {0};
     WEFT_TRY(wf_output_open(&sink, path, err));
     enum weft_status st = WEFT_OK;
-    if (in->json || (path != NULL && wf_path_ends_in(path, ".json"))) {
+    if (form.kind == WF_FORM_JSON) {
         wf_ref_traffic_write_json(&(struct wf_json){.out = sink.out}, NULL, c);
         fputc('\n', sink.out);
     } else {
-        wf_ref_traffic_print_text(&text, c);
+        wf_ref_traffic_write_text(&text, c);
         st = wf_text_flush(&text, sink.out, err);
     }
     return wf_output_close(&sink, st, err);
@@ -189,7 +147,7 @@ static enum weft_status print_reference(const struct weft_ref_traffic *c,
 
 /* Prints only the traffic counts of the reference system. */
 static enum weft_status run_reference(const struct wf_plan *p,
-                                      const struct simulate_settings *in,
+                                      const struct simulate_settings *in, struct wf_form form,
                                       struct weft_error *err)
 {
     struct weft_ref_traffic_settings settings = {.layers_per_block = in->layers_per_block};
@@ -199,69 +157,49 @@ static enum weft_status run_reference(const struct wf_plan *p,
     WEFT_TRY(wf_cache_settings_parse(in->cache, &settings.cache, err));
     WEFT_TRY(parse_bytes(in->payload, "--payload-bytes", 0, &settings.payload_bytes, err));
     WEFT_TRY(weft_ref_traffic_compute(p->schedule, &p->partition, &settings, &c, err));
-    enum weft_status st = print_reference(&c, in, err);
+    enum weft_status st = print_reference(&c, in->plan.output, form, err);
     weft_ref_traffic_release(&c);
     return st;
 }
 
-static enum weft_status print_text(FILE *out, const struct wf_simulation *s,
-                                   const struct wf_plan *plan,
-                                   const struct simulate_settings *in, struct weft_error *err)
-{
-    struct wf_text text = {0};
-    wf_simulation_print_text(&text, s, plan, in->plan.schedule,
-                             wf_style_for(out, in->plan.color, in->plan.width));
-    return wf_text_flush(&text, out, err);
-}
-
 static enum weft_status print_all(const struct wf_simulation *s, const struct wf_plan *plan,
-                                  const struct simulate_settings *in, struct weft_error *err)
+                                  const struct simulate_settings *in, struct wf_form form,
+                                  struct weft_error *err)
 {
-    enum weft_draw_format format = WEFT_DRAW_FORMAT_TEXT;
-    const char *path = in->plan.output;
-    bool chrome = path != NULL && wf_path_ends_in(path, ".trace.json");
-    bool drawn = path != NULL && weft_draw_format_from_path(path, &format) &&
-                 format != WEFT_DRAW_FORMAT_TEXT &&
-                 (format != WEFT_DRAW_FORMAT_CHROME || chrome);
-    bool json = in->json || (format == WEFT_DRAW_FORMAT_CHROME && !drawn);
-    if (drawn && in->json)
-        return WEFT_FAIL(err, WEFT_USAGE, "--output %.160s is a picture; leave out --json",
-                         path);
-
+    struct wf_plan timed = *plan; /* the plan with the times of the simulation */
     struct wf_output sink;
-    WEFT_TRY(wf_output_open(&sink, path, err));
+    struct wf_text text = {0};
+    WEFT_TRY(wf_output_open(&sink, in->plan.output, err));
     enum weft_status st = WEFT_OK;
-    if (drawn) {
-        double unit = in->cluster != NULL ? wf_option_unit(in->unit) : 0;
-        st = wf_plan_draw(sink.out, format, plan->schedule, &s->sim.metrics, &plan->memory,
-                          unit, in->plan.width, err);
-    } else if (json) {
+    switch (form.kind) {
+    case WF_FORM_PICTURE:
+        st = wf_plan_draw(sink.out, form.picture, plan, &s->sim.metrics, in->plan.width, err);
+        break;
+    case WF_FORM_JSON:
         wf_simulation_write_json(&(struct wf_json){.out = sink.out}, s, plan);
         fputc('\n', sink.out);
-    } else {
-        st = print_text(sink.out, s, plan, in, err);
+        break;
+    case WF_FORM_TEXT:
+    case WF_FORM_CSV:
+        timed.metrics = s->sim.metrics;
+        wf_plan_print_text(&text, &timed, in->plan.schedule,
+                           wf_style_for(sink.out, in->plan.color, in->plan.width));
+        wf_simulation_write_text(&text, s, plan);
+        st = wf_text_flush(&text, sink.out, err);
+        break;
     }
     return wf_output_close(&sink, st, err);
 }
 
 static enum weft_status simulate(const struct wf_plan *plan, const struct simulate_settings *in,
+                                 const struct weft_sim_options *machine, struct wf_form form,
                                  struct weft_error *err)
 {
     struct wf_simulation_input input = {0};
     struct wf_simulation s;
-    struct weft_cluster cluster;
-    enum weft_status st = read_input(in, &cluster, &input, err);
-    if (st == WEFT_OK && in->cluster != NULL && plan->cost.hop > 0)
-        st = WEFT_FAIL(err, WEFT_USAGE,
-                       "--cluster determines the times of hops; leave out --cost C");
-    if (st == WEFT_OK)
-        st = wf_simulation_init(&s, plan, &input, err);
-    wf_values_release(&input.options.speed);
-    wf_values_release(&input.options.bytes);
-    wf_values_release(&input.options.gradient_bytes);
-    if (st != WEFT_OK)
-        return st;
-    st = print_all(&s, plan, in, err);
+    WEFT_TRY(read_input(in, machine, &input, err));
+    WEFT_TRY(wf_simulation_init(&s, plan, &input, err));
+    enum weft_status st = print_all(&s, plan, in, form, err);
     wf_simulation_release(&s);
     return st;
 }
@@ -269,21 +207,29 @@ static enum weft_status simulate(const struct wf_plan *plan, const struct simula
 static enum weft_status run_simulate(int argc, char **argv, struct weft_error *err)
 {
     struct simulate_settings in = {0};
+    struct wf_plan_request request = {0};
     struct wf_plan plan;
+    struct wf_form form;
     const char *none = NULL;
     WEFT_TRY(wf_command_parse(&wf_command_simulate, argc, argv, &in, &none, err));
     bool reference = in.cache_model != NULL && strcmp(in.cache_model, "reference") == 0;
     WEFT_TRY(check_options(&in, reference, err));
-    WEFT_TRY(wf_plan_make(&plan, &in.plan, err));
-    enum weft_status st =
-        reference ? run_reference(&plan, &in, err) : simulate(&plan, &in, err);
-    wf_plan_release(&plan);
+    WEFT_TRY(wf_form_choose(&in.plan, ".json .txt .svg .png .pdf .html .trace", &form, err));
+    enum weft_status st = wf_plan_request_init(&request, &in.plan, err);
+    if (st == WEFT_OK)
+        st = wf_plan_make(&plan, &in.plan, &request, err);
+    if (st == WEFT_OK) {
+        st = reference ? run_reference(&plan, &in, form, err)
+                       : simulate(&plan, &in, &request.machine, form, err);
+        wf_plan_release(&plan);
+    }
+    wf_plan_request_release(&request);
     return st;
 }
 
 const struct wf_command wf_command_simulate = {
     .name = "simulate",
-    .summary = "time a schedule on a cluster: links, unequal ranks, varied times",
+    .summary = "simulate a schedule on a cluster with link delays, slow ranks and jitter",
     .text =
         "Runs a schedule in simulated time. A hop between ranks takes the latency of the link\n"
         "plus bytes over bandwidth, ranks may differ in speed, and --samples runs scenarios\n"
@@ -297,10 +243,11 @@ const struct wf_command wf_command_simulate = {
         "\n"
         "With --residual-block-layers the model has block attention residuals: every stage also\n"
         "reads all finished blocks, and a static table lists the blocks that each hop carries.\n"
-        "--cache-model reference prints the count of another system, for comparison. It ignores\n"
-        "that the list of finished blocks grows from stage to stage. With its cache enabled it\n"
-        "also ignores the gradients that are sent back.\n",
-    .examples = "  weft simulate -s 1f1b -p 8 -m 32 -c F=10,I=10,W=10 --bytes 16e6 \\\n"
+        "--cache-model reference prints the bytes as the system burn_dragon counts them, for\n"
+        "comparison. That count ignores that the list of finished blocks grows from stage to\n"
+        "stage. With the cache of that system enabled, it also ignores the gradients that are\n"
+        "sent back.\n",
+    .examples = "  weft simulate -s 1f1b -p 8 -m 32 -c F=10,I=10,W=10 --bytes 16MB \\\n"
                 "      --cluster 'node:2 rank:4 intra:200GB/s,2us inter:25GB/s,8us'\n"
                 "  weft simulate -s zb-h1 -p 8 -m 32 --samples 10000 --jitter lognormal:0.05\n",
     .options = {options, WEFT_LEN(options)},

@@ -1,10 +1,9 @@
-/* weft tokenize: parses the options, draws the progress and prints the figures. */
+/* weft tokenize: parses the options, draws the progress and prints the statistics. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "cli/cli.h"
 #include "terminal/bar.h"
 #include "training/jobs/tokenize.h"
@@ -18,19 +17,22 @@ struct tokenize_settings {
 #define AT(field) offsetof(struct tokenize_settings, field)
 
 static const struct wf_option options[] = {
-    {"output", 'o', WF_OPTION_TEXT, "OUT", "directory for shards, or one file .bin", NULL,
+    {"output", 'o', WF_OPTION_TEXT, "OUT", "directory for shards, or one file *.bin", NULL,
      AT(out)},
     {"tokenizer", 0, WF_OPTION_TEXT, "DIR",
-     "directory or file with tokenizer.json, or vocab.json and merges.txt (bytes)", NULL,
-     AT(tokenizer)},
+     "directory or file with tokenizer.json, or vocab.json and merges.txt (default: tokens are "
+     "bytes)",
+     NULL, AT(tokenizer)},
     {"train-bpe", 0, WF_OPTION_COUNT, "N",
      "first train a vocabulary of up to N tokens on the text", NULL, AT(train_bpe)},
     {"val", 0, WF_OPTION_TEXT, "FRACTION",
-     "fraction of documents to hold back in shards val-* (0)", NULL, AT(val)},
-    {"shard-tokens", 0, WF_OPTION_COUNT, "N", "tokens per shard (100000000)", NULL,
+     "fraction of documents to reserve for validation, in shards val-* (default: 0)", NULL,
+     AT(val)},
+    {"shard-tokens", 0, WF_OPTION_COUNT, "N", "tokens per shard (default: 100000000)", NULL,
      AT(shard_tokens)},
-    {"threads", 0, WF_OPTION_COUNT, "N", "threads (one per core)", NULL, AT(threads)},
-    {"json", 'j', WF_OPTION_SWITCH, NULL, "print the figures as JSON", NULL, AT(json)},
+    {"threads", 0, WF_OPTION_COUNT, "N", "number of threads (default: one per core)", NULL,
+     AT(threads)},
+    {"json", 'j', WF_OPTION_SWITCH, NULL, "print the statistics as JSON", NULL, AT(json)},
 };
 
 /* -- progress, on terminals only --------------------------------------------------------------- */
@@ -113,57 +115,20 @@ static void print_part(const char *name, const struct wf_corpus_split *p)
                p->documents == 1 ? "" : "s", p->shards, p->shards == 1 ? "" : "s");
 }
 
-static void put_part(struct wf_json *j, const char *name, const struct wf_corpus_split *p)
-{
-    wf_json_begin(j, name, '{');
-    wf_json_uint(j, "tokens", p->tokens);
-    wf_json_uint(j, "documents", p->documents);
-    wf_json_uint(j, "shards", p->shards);
-    wf_json_end(j, '}');
-}
-
 static void print_result(const struct tokenize_settings *s, const struct wf_tokenize_result *t)
 {
     const struct wf_corpus_result *r = &t->corpus;
-    double seconds = t->seconds;
-    uint64_t tokens = r->train.tokens + r->val.tokens;
-    double bytes_per_token = tokens > 0 ? (double)r->bytes / (double)tokens : 0;
-    if (s->json) {
-        struct wf_json j = {.out = stdout};
-        wf_json_begin(&j, NULL, '{');
-        wf_json_string(&j, "output", s->out);
-        wf_json_string(&j, "tokenizer", t->kind);
-        wf_json_uint(&j, "vocab", t->n_vocab);
-        if (s->train_bpe > 0)
-            wf_json_uint(&j, "vocab_asked", s->train_bpe);
-        wf_json_uint(&j, "text_bytes", r->bytes);
-        wf_json_number(&j, "bytes_per_token", bytes_per_token);
-        wf_json_number(&j, "seconds", seconds);
-        put_part(&j, "train", &r->train);
-        put_part(&j, "val", &r->val);
-        wf_json_end(&j, '}');
-        printf("\n");
-        return;
-    }
-    printf("%-8s %s, ", "tokens", t->kind);
-    print_vocabulary(s, t);
-    printf("%-8s %llu bytes, %.2f per token, %.1f MB/s\n", "text", (unsigned long long)r->bytes,
-           bytes_per_token, seconds > 0 ? (double)r->bytes * 1e-6 / seconds : 0);
-    print_part("train", &r->train);
-    print_part("val", &r->val);
-    printf("%-8s %s\n", "output", s->out);
-}
-
-static void print_vocabulary_file(const struct tokenize_settings *s,
-                                  const struct wf_tokenize_result *r)
-{
-    if (s->json) {
-        printf("{\"output\":\"tokenizer\",\"vocab\":%u,\"vocab_asked\":%u}\n", r->n_vocab,
-               s->train_bpe);
-        return;
-    }
     printf("%-8s ", "tokens");
-    print_vocabulary(s, r);
+    if (!t->vocabulary_only)
+        printf("%s, ", t->kind);
+    print_vocabulary(s, t);
+    if (!t->vocabulary_only) {
+        printf("%-8s %llu bytes, %.2f per token, %.1f MB/s\n", "text",
+               (unsigned long long)r->bytes, t->bytes_per_token,
+               t->seconds > 0 ? (double)r->bytes * 1e-6 / t->seconds : 0);
+        print_part("train", &r->train);
+        print_part("val", &r->val);
+    }
     printf("%-8s %s\n", "output", s->out);
 }
 
@@ -185,10 +150,12 @@ static enum weft_status tokenize(const struct tokenize_settings *s, struct wf_te
     struct wf_tokenize_result r;
     enum weft_status st = wf_tokenize(list, &o, &r, err);
     wf_bar_clear(&p.bar);
-    if (st == WEFT_OK && r.vocabulary_only)
-        print_vocabulary_file(s, &r);
-    else if (st == WEFT_OK)
+    if (st == WEFT_OK && s->json) {
+        wf_tokenize_result_write_json(&(struct wf_json){.out = stdout}, &r, &o);
+        putchar('\n');
+    } else if (st == WEFT_OK) {
         print_result(s, &r);
+    }
     return st;
 }
 
@@ -218,20 +185,20 @@ static enum weft_status run_tokenize(int argc, char **argv, struct weft_error *e
 
 const struct wf_command wf_command_tokenize = {
     .name = "tokenize",
-    .summary = "turn text into token shards",
+    .summary = "convert text to token shards",
     .operands = "INPUT...",
     .text =
-        "Turns text files (one document each), JSON lines (files *.jsonl, one document per\n"
-        "line in the field \"text\") and directories of them into token shards for training.\n"
+        "Converts text files (one document each), JSON lines (files *.jsonl, one document per\n"
+        "line in the field \"text\") and directories of them to token shards for training.\n"
         "The tokenizer's end-of-document token follows every document.\n\n"
         "Tokens are bytes, unless --tokenizer names byte-level BPE files such as those of\n"
         "GPT-2 or Llama 3, or --train-bpe trains a vocabulary on the text. The vocabulary is\n"
         "written beside the shards as tokenizer.json, which other programs can read; if the\n"
         "output is a file *.json, only the vocabulary is written.\n\n"
         "The output directory contains train-000000.bin and so on, val-000000.bin and so on\n"
-        "with what --val holds back, and meta.json with the figures. If a single text file\n"
-        "is the only document, --val holds back its end. The same text gives the same\n"
-        "shards with any number of threads.\n",
+        "with the text that --val reserves for validation, and meta.json with statistics. If\n"
+        "a single text file is the only document, --val reserves its end. The same text gives\n"
+        "the same shards with any number of threads.\n",
     .examples = "  weft tokenize book.txt -o data --val 0.1\n"
                 "  weft tokenize corpus/ more.jsonl -o data --tokenizer gpt2/\n"
                 "  weft tokenize corpus/ -o data --train-bpe 8192 --val 0.01\n"

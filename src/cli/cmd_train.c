@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/train.h"
+#include "training/embed/embed.h"
+#include "training/session/dry_run.h"
 #include "training/session/stop.h"
 
 struct train_options {
@@ -38,43 +39,28 @@ static void exit_on_hang(void *arg, const struct weft_error *err)
     _exit(weft_status_exit_code(err->status));
 }
 
-static enum weft_status train(struct wf_train_settings *settings, struct weft_error *err)
+static enum weft_status train(struct wf_train_settings *settings, bool dry_run,
+                              struct weft_error *err)
 {
     struct wf_train_show show = wf_train_show_make(settings);
-    struct wf_session session = {.settings = settings,
-                                 .on_event = wf_train_show_event,
-                                 .on_hang = exit_on_hang,
-                                 .arg = &show};
+    struct wf_session session = {
+        .settings = settings, .on_event = wf_train_show_event, .arg = &show};
+    if (dry_run)
+        return wf_session_dry_run(&session, err);
+    session.on_hang = exit_on_hang;
     wf_train_catch_signals();
     return wf_session_run(&session, err);
 }
 
 /* -- settings ------------------------------------------------------------------------------- */
 
-static enum weft_status print_config(const struct wf_train_settings *s, struct weft_error *err)
-{
-    struct wf_text text = {0};
-    wf_settings_print(wf_train_setting_list(), s, &text);
-    enum weft_status st = WEFT_OK;
-    if (text.failed)
-        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the settings");
-    else
-        fputs(text.at, stdout);
-    wf_text_release(&text);
-    return st;
-}
-
-static enum weft_status read_config(const char *path, struct wf_train_settings *s,
-                                    struct weft_error *err)
+static enum weft_status print_config(const struct weft_settings *s, struct weft_error *err)
 {
     char *text = NULL;
-    size_t len = 0;
-    if (path == NULL)
-        return WEFT_OK;
-    WEFT_TRY(wf_input_read(path, &text, &len, err));
-    enum weft_status st = wf_settings_parse(wf_train_setting_list(), text, len, path, s, err);
+    WEFT_TRY(weft_settings_print(s, &text, err));
+    fputs(text, stdout);
     free(text);
-    return st;
+    return WEFT_OK;
 }
 
 /* Parses the options that are not settings, and the name of the settings file. */
@@ -91,34 +77,32 @@ static enum weft_status parse_options(int argc, char **argv, struct train_option
 }
 
 static enum weft_status read_settings(int argc, char **argv, const char *config,
-                                      struct wf_train_settings *s, struct weft_error *err)
+                                      struct weft_settings *s, struct weft_error *err)
 {
-    WEFT_TRY(read_config(config, s, err));
-    return wf_settings_parse_flags(wf_train_setting_list(), argc, argv, s, err);
+    if (config != NULL)
+        WEFT_TRY(weft_settings_read(s, config, err));
+    return wf_settings_parse_flags(wf_train_setting_list(), argc, argv, &s->train, err);
 }
 
 static enum weft_status run_train(int argc, char **argv, struct weft_error *err)
 {
-    const struct wf_setting_list list = wf_train_setting_list();
     struct train_options in = {0};
-    struct wf_train_settings settings = {0};
+    struct weft_settings *settings = NULL;
     const char *config = NULL;
     enum weft_status st = parse_options(argc, argv, &in, &config, err);
     if (st == WEFT_OK)
-        st = wf_settings_init(list, &settings, err);
-    if (st != WEFT_OK)
-        return wf_session_fail(st, err);
-    st = read_settings(argc, argv, config, &settings, err);
+        st = weft_settings_new(&settings, err);
+    if (st == WEFT_OK)
+        st = read_settings(argc, argv, config, settings, err);
     if (st == WEFT_OK && !in.print_config)
-        st = wf_session_prepare(&settings, err);
+        st = weft_settings_check(settings, err);
 
     if (st != WEFT_OK)
         st = wf_session_fail(st, err);
     else
-        st = in.print_config ? print_config(&settings, err)
-             : in.dry_run    ? wf_train_dry_run(&settings, err)
-                             : train(&settings, err);
-    wf_settings_release(list, &settings);
+        st = in.print_config ? print_config(settings, err)
+                             : train(&settings->train, in.dry_run, err);
+    weft_settings_free(settings);
 
     /* Shells expect this exit code from a program that was stopped by a signal. */
     if (st == WEFT_OK && wf_stop_signal() != 0) {
@@ -142,23 +126,25 @@ const struct wf_command wf_command_train = {
         "The run then saves a checkpoint if checkpoint.every is set, otherwise the\n"
         "weights, and exits with 130 (143). A second interrupt stops it at once.\n\n"
         "Ranks (parallel.pp x parallel.dp) are threads of this process, or processes\n"
-        "under mpirun or srun. Losses and weights are the same bits for every layout,\n"
-        "schedule and number of ranks.\n\n"
+        "under mpirun or srun. Losses and weights are bit-for-bit identical for every\n"
+        "number of ranks, schedule and number of threads (with train.reduction=exact and\n"
+        "the same parallel.micros).\n\n"
         "With checkpoint.every a stopped or killed run continues with\n"
         "--checkpoint.resume=auto, in any layout, with the same results as without the\n"
         "interruption. A finished run continues if train.steps is raised; its learning\n"
         "rate then follows the curve of the longer run, unless optim.decay_steps is set.\n\n"
-        "On a terminal the last line is a progress bar. Without a terminal, with\n"
-        "TERM=dumb or with NO_COLOR only lines are printed. At the end the run writes\n"
-        "RUN/report.html, and prints the command that resumes it if steps are left.\n\n"
+        "On a terminal the last line is a progress bar. There is no progress bar if the\n"
+        "output is not a terminal, if TERM is dumb or if NO_COLOR is set. At the end the\n"
+        "run writes RUN/report.html, and prints the command that resumes it if steps are\n"
+        "left.\n\n"
         "With log.sample the model regularly continues log.sample_prompt, as weft\n"
         "generate does; RUN/samples.jsonl has these texts.\n\n"
-        "With parallel.auto the run measures a few micro-batches and chooses those of\n"
-        "pp, dp, chunks, schedule and threads that are not given. The output explains\n"
+        "With parallel.auto the run measures a few micro-batches and chooses pp, dp,\n"
+        "chunks, schedule and threads, except the ones that are set. The output explains\n"
         "the choice, and the run's config.yaml records it. parallel.micros is not\n"
-        "chosen, because it changes results; pipelines and replicas need more than 1.\n"
-        "If it is not given and no layout can run with the default, it is raised to the\n"
-        "minimum that can, and the output reports that.\n",
+        "chosen, because it changes results. Replicas and efficient pipelines need at\n"
+        "least 2 micro-batches. If parallel.micros is not set and no layout works with\n"
+        "the default, the run uses the smallest number that works and reports it.\n",
     .examples = "  weft train run.yaml\n"
                 "  weft train run.yaml --parallel.pp=2 --parallel.schedule=zb-h1\n"
                 "  weft train run.yaml --checkpoint.every=100 --checkpoint.resume=auto\n"

@@ -1,13 +1,7 @@
 /* Prints the flight records of a run's ranks. */
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "base/error.h"
 #include "cli/inspect.h"
-
-static const char *const fate_names[WF_N_FATES] = {"done", "failed", "running", "gone",
-                                                   "on another host"};
 
 enum { CLOCK_TEXT = 40 };
 
@@ -34,15 +28,6 @@ static void print_place(const struct weft_flight *r, int64_t time_ns, FILE *out)
                 r->doing[0] != '\0' ? r->doing : "starting");
 }
 
-/* Describes how a rank ended.  A rank that recorded no end either ran in the same process as
- * the lost rank, or was killed by the launcher, which kills all ranks when one is missing. */
-static const char *ending(const struct wf_flights *f, size_t i)
-{
-    if (f->fates[i] != WF_FATE_GONE || f->lost == SIZE_MAX)
-        return fate_names[f->fates[i]];
-    return wf_flights_shares_process(f, i) ? "ended with its process" : "ended by the launcher";
-}
-
 static void print_rank(const struct wf_flights *f, size_t i, FILE *out)
 {
     const struct weft_flight *r = &f->at[i];
@@ -52,7 +37,7 @@ static void print_rank(const struct wf_flights *f, size_t i, FILE *out)
         print_place(r, wf_flights_last_ns(f, i), out);
         return;
     }
-    fprintf(out, "rank %-3u %s", r->rank, ending(f, i));
+    fprintf(out, "rank %-3u %s", r->rank, wf_flights_ending(f, i));
     if (f->fates[i] == WF_FATE_FAILED && r->error[0] != '\0')
         fprintf(out, ": %s;", r->error);
     else if (r->waits_for != UINT32_MAX && f->fates[i] != WF_FATE_DONE)
@@ -83,7 +68,7 @@ void wf_flights_print(const struct wf_flights *f, bool finished, FILE *out)
         for (size_t i = 0; i < f->n; i++)
             n += f->fates[i] == (enum wf_fate)k;
         if (n > 0)
-            fprintf(out, ", %zu %s", n, fate_names[k]);
+            fprintf(out, ", %zu %s", n, wf_fate_name((enum wf_fate)k));
     }
     if (f->n < f->n_ranks)
         fprintf(out, ", %zu without a record", f->n_ranks - f->n);
@@ -102,63 +87,10 @@ void wf_flights_print(const struct wf_flights *f, bool finished, FILE *out)
             print_rank(f, i, out);
 }
 
-static void put_record(struct wf_json *j, const struct weft_flight *r, const char *state)
+void wf_flight_print(const struct weft_flight *r, FILE *out)
 {
-    wf_json_uint(j, "rank", r->rank);
-    wf_json_string(j, "state", state);
-    wf_json_string(j, "host", r->host);
-    wf_json_number(j, "pid", (double)r->pid);
-    wf_json_number(j, "last_sign", (double)r->alive_ns * 1e-9);
-    wf_json_uint(j, "step", r->step);
-    wf_json_string(j, "doing", r->doing);
-    if (r->waits_for != UINT32_MAX)
-        wf_json_uint(j, "waits_for", r->waits_for);
-    if (r->error[0] != '\0')
-        wf_json_string(j, "error", r->error);
-}
-
-void wf_flights_json(const struct wf_flights *f, bool finished, struct wf_json *j)
-{
-    static const char *const states[] = {"done", "failed", "running", "gone", "away"};
-    wf_json_uint(j, "n_ranks", f->n_ranks);
-    wf_json_begin(j, "ranks", '[');
-    for (size_t i = 0; i < f->n; i++) {
-        wf_json_begin(j, NULL, '{');
-        put_record(j, &f->at[i], states[f->fates[i]]);
-        wf_json_end(j, '}');
-    }
-    wf_json_end(j, ']');
-
-    if (finished || f->lost == SIZE_MAX)
-        return;
-    wf_json_uint(j, "lost", f->at[f->lost].rank);
-    wf_json_begin(j, "lost_or", '[');
-    for (size_t i = 0; i < f->n; i++)
-        if (wf_flights_may_be_lost(f, i))
-            wf_json_uint(j, NULL, f->at[i].rank);
-    wf_json_end(j, ']');
-}
-
-/* -- one record ----------------------------------------------------------------------------- */
-
-enum weft_status wf_inspect_flight(const char *path, const struct wf_inspect *how,
-                                   struct weft_error *err)
-{
-    static const char *const states[] = {"not ended by itself", "done", "failed"};
-    struct weft_flight r;
-    WEFT_TRY(wf_flights_read_one(path, &r, err));
-    if (how->json) {
-        struct wf_json j;
-        wf_inspect_begin(&j, how->out, path, "rank");
-        wf_json_uint(&j, "n_ranks", r.n_ranks);
-        put_record(&j, &r, states[r.state]);
-        wf_inspect_end(&j);
-        return WEFT_OK;
-    }
-    fprintf(how->out,
-            "%s: a flight record\nrank %-3u of %u (host %s, pid %lld), %s%s%s: ", path, r.rank,
-            r.n_ranks, r.host, (long long)r.pid, states[r.state],
-            r.error[0] != '\0' ? ", " : "", r.error);
-    print_place(&r, r.time_ns, how->out);
-    return WEFT_OK;
+    fprintf(out, "rank %-3u of %u (host %s, pid %lld), %s%s%s: ", r->rank, r->n_ranks, r->host,
+            (long long)r->pid, wf_flight_state_name(r->state), r->error[0] != '\0' ? ", " : "",
+            r->error);
+    print_place(r, r->time_ns, out);
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/hints.h"
 #include "compute/kern/isa.h"
 #include "weft/weft.h"
 
@@ -123,6 +124,8 @@ int main(int argc, char **argv)
     enum weft_status st = run(argc, argv, &err);
     if (st == WEFT_OK && (fflush(stdout) != 0 || ferror(stdout)))
         st = WEFT_FAIL(&err, WEFT_IO, "cannot write standard output");
+    if (st != WEFT_OK)
+        wf_error_add_hint(&err);
     if (st != WEFT_OK)
         fprintf(stderr, "weft: %s\n", err.msg[0] != '\0' ? err.msg : weft_status_text(st));
     return weft_status_exit_code(st);

@@ -5,11 +5,11 @@
 
 #include "base/error.h"
 
-enum weft_status wf_model_open(const char *path, struct wf_weights **out,
+enum weft_status wf_model_open(const char *path, struct weft_checkpoint **out,
                                struct weft_error *err)
 {
-    WEFT_TRY(wf_load_open(path, out, err));
-    const char *note = wf_weights_info(*out)->note;
+    WEFT_TRY(weft_checkpoint_open(path, out, err));
+    const char *note = weft_checkpoint_note(*out);
     if (note != NULL)
         fprintf(stderr, "weft: %s\n", note);
     return WEFT_OK;

@@ -2,7 +2,7 @@
 #ifndef CLI_MODEL_H
 #define CLI_MODEL_H
 
-#include "training/trainer/load.h"
+#include "training/embed/embed.h"
 
 /* Help text of commands that read a model. */
 #define WF_MODEL_HELP "a Hugging Face directory, run, checkpoint or file of llm.c"
@@ -15,9 +15,9 @@
     "  a model file of llm.c       GPT-2, version 3 (fp32) or 5 (bf16); the padding\n"         \
     "                              of its vocabulary is removed\n"
 
-/* Opens a model with wf_load_open().  If `path` is a run, prints the name of its checkpoint to
- * standard error.  Returns WEFT_CKPT if the path is not a model. */
-enum weft_status wf_model_open(const char *path, struct wf_weights **out,
+/* Opens a model with weft_checkpoint_open(), and prints weft_checkpoint_note() to standard
+ * error. */
+enum weft_status wf_model_open(const char *path, struct weft_checkpoint **out,
                                struct weft_error *err);
 
 #endif

@@ -27,13 +27,16 @@ void wf_train_show_event(void *show, const struct wf_session_event *event);
 void wf_train_print_head(const struct wf_train_settings *s,
                          const struct wf_session_start *start);
 
+/* Prints " = weights ... + packed ..." and the other parts of a rank's memory, and ends the
+ * line. */
+void wf_train_print_bytes(const struct wf_rank_bytes *b);
+
 /* Prints the measured times, a table of layouts, and the reason for choosing the first
  * layout. */
 void wf_train_print_choice(const struct wf_train_settings *s,
                            const struct wf_layout_choice *choice);
 
-/* Prints the layout, memory and timeline of a run without training.  Collective under an MPI
- * launcher. */
-enum weft_status wf_train_dry_run(struct wf_train_settings *s, struct weft_error *err);
+/* Prints the layout, memory and timeline of a run without training. */
+void wf_train_print_dry_run(const struct wf_train_settings *s, const struct wf_dry_run *d);
 
 #endif

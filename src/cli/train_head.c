@@ -19,9 +19,32 @@ static void print_model(const struct wf_train_settings *s, const struct wf_train
         printf("new, seed %llu\n", (unsigned long long)s->model.seed);
 }
 
+void wf_train_print_bytes(const struct wf_rank_bytes *b)
+{
+    const struct {
+        const char *name;
+        size_t bytes;
+    } parts[] = {
+        {"weights", b->weights},         {"packed", b->packed},
+        {"gradients", b->gradients},     {"moments", b->moments},
+        {"activations", b->activations}, {"scratch", b->scratch},
+        {"messages", b->messages},       {"tokens", b->data},
+        {"snapshot", b->snapshot},       {"temporary", b->temporary},
+    };
+    const char *before = " =";
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char number[NUMBER];
+        if (parts[i].bytes == 0)
+            continue;
+        printf("%s %s %s", before, parts[i].name, wf_bytes_text(number, parts[i].bytes));
+        before = " +";
+    }
+    printf("\n");
+}
+
 static void print_memory(const struct wf_trainer_info *i, const struct wf_rank_totals *ranks)
 {
-    char a[NUMBER], b[NUMBER], c[NUMBER], d[NUMBER], e[NUMBER], f[NUMBER], g[NUMBER];
+    char a[NUMBER], b[NUMBER];
     const struct wf_rank_bytes *largest = &ranks->largest;
     if (i->n_ranks > 1)
         printf("memory   %s on %u ranks, maximum on rank %u: %s",
@@ -29,14 +52,7 @@ static void print_memory(const struct wf_trainer_info *i, const struct wf_rank_t
                wf_bytes_text(b, largest->total));
     else
         printf("memory   %s", wf_bytes_text(a, largest->total));
-    printf(
-        " = weights %s + packed %s + gradients %s + moments %s + activations %s + scratch %s",
-        wf_bytes_text(b, largest->weights), wf_bytes_text(c, largest->packed),
-        wf_bytes_text(d, largest->gradients), wf_bytes_text(e, largest->moments),
-        wf_bytes_text(f, largest->activations), wf_bytes_text(g, largest->scratch));
-    if (i->n_ranks > 1)
-        printf(" + messages %s", wf_bytes_text(a, largest->messages));
-    printf("\n");
+    wf_train_print_bytes(largest);
 }
 
 /* Prints "stages   embedding + 3 | 3 + head layers". */

@@ -1,6 +1,5 @@
 /* Prints the events of a session: the progress bar, step lines, and the command that resumes
  * the run. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/text.h"
 #include "cli/train.h"
 #include "training/session/stop.h"
+#include "training/trainer/evaluate.h"
 #include "weft/comm.h"
 
 enum { NUMBER = WF_NUMBER_CHARS };
@@ -108,7 +108,7 @@ static void show_step(struct wf_train_show *show, const struct wf_session_event 
         wf_bar_clear(&show->bar);
         printf("eval %llu/%llu | val loss %.4f | perplexity %.2f\n",
                (unsigned long long)r->step, (unsigned long long)steps, r->val_loss,
-               exp(r->val_loss));
+               wf_perplexity(r->val_loss));
     }
 }
 
@@ -234,47 +234,50 @@ static void print_unfinished(const struct wf_session_event *e)
 void wf_train_show_event(void *arg, const struct wf_session_event *e)
 {
     struct wf_train_show *show = arg;
-    if (e->kind != WF_SESSION_STARTED && e->kind != WF_SESSION_STEP)
+    if (e->kind != WF_SESSION_EVENT_STARTED && e->kind != WF_SESSION_EVENT_STEP)
         wf_bar_clear(&show->bar);
 
     switch (e->kind) {
-    case WF_SESSION_LAYOUT:
+    case WF_SESSION_EVENT_LAYOUT:
         wf_train_print_choice(e->settings, e->choice);
         break;
-    case WF_SESSION_SERVING:
+    case WF_SESSION_EVENT_SERVING:
         printf("page     http://127.0.0.1:%u/\n", e->settings->log.serve);
         break;
-    case WF_SESSION_READY:
+    case WF_SESSION_EVENT_READY:
         print_start(e);
         break;
-    case WF_SESSION_STARTED:
+    case WF_SESSION_EVENT_STARTED:
         draw_bar(show, e->step, e->settings->train.steps, NULL, 0);
         break;
-    case WF_SESSION_STEP:
+    case WF_SESSION_EVENT_STEP:
         show_step(show, e);
         break;
-    case WF_SESSION_SAMPLE:
+    case WF_SESSION_EVENT_SAMPLE:
         print_sample(e);
         break;
-    case WF_SESSION_CHECKPOINT:
+    case WF_SESSION_EVENT_CHECKPOINT:
         printf("saved    checkpoint of step %llu in %.2f s\n", (unsigned long long)e->step,
                e->seconds);
         break;
-    case WF_SESSION_WARNING:
+    case WF_SESSION_EVENT_WARNING:
         fprintf(stderr, "weft: warning: %s\n", e->text);
         break;
-    case WF_SESSION_ENDED:
+    case WF_SESSION_EVENT_ENDED:
         show->bar.on = false;
         print_end(e);
         break;
-    case WF_SESSION_MODEL_SAVED:
+    case WF_SESSION_EVENT_MODEL_SAVED:
         printf("saved    %s\n", e->text);
         break;
-    case WF_SESSION_UNFINISHED:
+    case WF_SESSION_EVENT_UNFINISHED:
         print_unfinished(e);
         break;
-    case WF_SESSION_REPORT:
+    case WF_SESSION_EVENT_REPORT:
         printf("report   %s\n", e->text);
+        break;
+    case WF_SESSION_EVENT_DRY_RUN:
+        wf_train_print_dry_run(e->settings, e->dry_run);
         break;
     }
     fflush(stdout);

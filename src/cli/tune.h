@@ -1,38 +1,31 @@
-/* The options of weft tune, and the functions that print its results. */
+/* The options of weft tune, and the commands that reproduce its results. */
 #ifndef CLI_TUNE_H
 #define CLI_TUNE_H
 
-#include <stdio.h>
-
+#include "cli/plan.h"
+#include "planning/planner/tune_report.h"
 #include "weft/tune.h"
 
 struct wf_tune_settings {
-    uint32_t ranks, micros, chunks, iterations, seed;
-    bool whole, json;
-    const char *placement, *metric, *seconds;
-    const char *cost, *mem, *mem_limit;
-    uint32_t layers, global_batch, seq, max_chunks, top;
-    const char *model, *layer_cost, *embedding_cost, *head_cost, *bytes_limit, *tflops;
-    const char *cluster, *unit, *boundary_bytes;
-    const char *format, *output, *color;
-    uint32_t width;
+    struct wf_plan_settings plan; /* must be the first field: the shared options write to it */
+    uint32_t iterations, seed, global_batch, max_chunks, top;
+    bool whole;
+    const char *placement, *seconds, *boundary_bytes;
 };
 
-/* Returns true if the search minimizes the span instead of the makespan. */
-static inline bool wf_tune_by_span(const struct wf_tune_settings *s)
+/* Returns the objective; the default of weft tune is the makespan. */
+static inline enum weft_minimize wf_tune_minimize(const struct wf_tune_settings *s)
 {
-    return s->metric != NULL && s->metric[0] == 's';
+    bool span = s->plan.minimize != NULL && s->plan.minimize[0] == 's';
+    return span ? WEFT_MINIMIZE_SPAN : WEFT_MINIMIZE_MAKESPAN;
 }
 
-/* Prints the best order with its timeline. */
-enum weft_status wf_tune_print_text(FILE *out, const struct wf_tune_settings *s,
-                                    const struct weft_tune_result *r,
-                                    const struct weft_cost *cost,
-                                    const struct weft_memory_cost *memory,
-                                    struct weft_error *err);
-
-/* Prints the best layouts as a table. */
-void wf_layouts_print_text(FILE *out, const struct wf_tune_settings *s,
-                           const struct weft_layouts *l);
+/* Both functions append the command that simulates the best result.  They append nothing if it is
+ * an order that is not written to a CSV file and the search has a time limit. */
+void wf_tune_print_command(struct wf_text *out, const struct wf_tune_settings *s,
+                           struct wf_form form);
+void wf_layouts_print_command(struct wf_text *out, const struct wf_tune_settings *s,
+                              const struct wf_plan_request *request,
+                              const struct weft_layout *best, struct wf_form form);
 
 #endif

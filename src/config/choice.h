@@ -23,4 +23,13 @@ static inline bool wf_choice_find(const char *choices, const char *value, uint32
     return false;
 }
 
+/* Returns the index of `value` in a list of words; 0, the default, if `value` is NULL. */
+static inline uint32_t wf_choice_index(const char *choices, const char *value)
+{
+    uint32_t index = 0;
+    if (value != NULL)
+        wf_choice_find(choices, value, &index);
+    return index;
+}
+
 #endif

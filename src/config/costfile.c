@@ -12,6 +12,7 @@
 struct cost_reader {
     yaml_document_t *document;
     const char *source;
+    struct wf_units *times, *amounts;
     struct weft_error *err;
 };
 
@@ -21,6 +22,7 @@ struct entry {
     struct weft_values *list;
     double *number; /* destination of a single number; NULL if `list` is the destination */
     double min_value;
+    enum wf_quantity quantity;
 };
 
 static enum weft_status fail_at(const struct cost_reader *r, const yaml_node_t *node,
@@ -30,16 +32,25 @@ static enum weft_status fail_at(const struct cost_reader *r, const yaml_node_t *
 }
 
 static enum weft_status read_number(const struct cost_reader *r, const yaml_node_t *node,
-                                    double min_value, double *out)
+                                    const struct entry *e, double *out)
 {
     if (node->type != YAML_SCALAR_NODE)
         return fail_at(r, node, "expected a number", "");
     const char *text = (const char *)node->data.scalar.value;
-    char *end = NULL;
-    double value = strtod(text, &end);
-    if (node->data.scalar.length == 0 || end != text + node->data.scalar.length)
+    const char *end = NULL;
+    struct wf_amount amount;
+    enum wf_amount_result result = wf_amount_read(text, e->quantity, &amount, &end);
+    if (result == WF_AMOUNT_BAD_UNIT)
+        return fail_at(r, node,
+                       e->quantity == WF_QUANTITY_TIME
+                           ? "unknown unit (expected a time, as in 40ms): "
+                           : "unknown unit (expected bytes, as in 80GB): ",
+                       text);
+    if (result != WF_AMOUNT_OK || end != text + node->data.scalar.length)
         return fail_at(r, node, "not a number: ", text);
-    if (!isfinite(value) || value < min_value)
+    double value =
+        wf_units_note(e->quantity == WF_QUANTITY_TIME ? r->times : r->amounts, text, amount);
+    if (!isfinite(value) || value < e->min_value)
         return fail_at(r, node, "out of range: ", text);
     *out = value;
     return WEFT_OK;
@@ -54,13 +65,15 @@ static enum weft_status read_list(const struct cost_reader *r, const yaml_node_t
     double *list = malloc(sizeof *list * (n + 1));
     if (list == NULL)
         return WEFT_FAIL(r->err, WEFT_NOMEM, "no memory for %zu values", n);
+
     enum weft_status st = n == 0 ? fail_at(r, node, "empty list for ", e->key) : WEFT_OK;
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
         const yaml_node_t *item =
             several ? yaml_document_get_node(r->document, node->data.sequence.items.start[i])
                     : node;
-        st = read_number(r, item, e->min_value, &list[i]);
+        st = read_number(r, item, e, &list[i]);
     }
+
     if (st == WEFT_OK)
         *e->list = (struct weft_values){list, n};
     else
@@ -94,7 +107,7 @@ static enum weft_status read_mapping(const struct cost_reader *r, const yaml_nod
         seen |= 1u << k;
 
         if (entries[k].number != NULL)
-            WEFT_TRY(read_number(r, value, entries[k].min_value, entries[k].number));
+            WEFT_TRY(read_number(r, value, &entries[k], entries[k].number));
         else if (entries[k].list != NULL)
             WEFT_TRY(read_list(r, value, &entries[k]));
         else
@@ -107,19 +120,19 @@ static enum weft_status read_document(const struct cost_reader *r, struct weft_c
                                       struct weft_memory_cost *memory)
 {
     const struct entry top[] = {
-        {"F", &cost->f, NULL, 0},
-        {"I", &cost->i, NULL, 0},
-        {"W", &cost->w, NULL, 0},
-        {"B", &cost->b, NULL, 0},
-        {"FB", &cost->fb, NULL, 0},
-        {"C", NULL, &cost->hop, 0},
-        {"mem_limit", &memory->limit, NULL, -HUGE_VAL},
-        {"mem", NULL, NULL, 0},
+        {"F", &cost->f, NULL, 0, WF_QUANTITY_TIME},
+        {"I", &cost->i, NULL, 0, WF_QUANTITY_TIME},
+        {"W", &cost->w, NULL, 0, WF_QUANTITY_TIME},
+        {"B", &cost->b, NULL, 0, WF_QUANTITY_TIME},
+        {"FB", &cost->fb, NULL, 0, WF_QUANTITY_TIME},
+        {"C", NULL, &cost->hop, 0, WF_QUANTITY_TIME},
+        {"mem_limit", &memory->limit, NULL, -HUGE_VAL, WF_QUANTITY_BYTES},
+        {"mem", NULL, NULL, 0, WF_QUANTITY_PLAIN},
     };
     const struct entry inner[] = {
-        {"F", &memory->f, NULL, -HUGE_VAL},
-        {"I", &memory->i, NULL, -HUGE_VAL},
-        {"W", &memory->w, NULL, -HUGE_VAL},
+        {"F", &memory->f, NULL, -HUGE_VAL, WF_QUANTITY_BYTES},
+        {"I", &memory->i, NULL, -HUGE_VAL, WF_QUANTITY_BYTES},
+        {"W", &memory->w, NULL, -HUGE_VAL, WF_QUANTITY_BYTES},
     };
     const yaml_node_t *root = yaml_document_get_root_node(r->document), *mem = NULL,
                       *none = NULL;
@@ -132,12 +145,13 @@ static enum weft_status read_document(const struct cost_reader *r, struct weft_c
 }
 
 enum weft_status wf_costfile_parse(const char *text, size_t len, const char *source,
+                                   struct wf_units *times, struct wf_units *amounts,
                                    struct weft_cost *cost, struct weft_memory_cost *memory,
                                    struct weft_error *err)
 {
     yaml_document_t document;
     WEFT_TRY(wf_yaml_load(text, len, source, &document, err));
-    struct cost_reader r = {&document, source, err};
+    struct cost_reader r = {&document, source, times, amounts, err};
     enum weft_status st = read_document(&r, cost, memory);
     yaml_document_delete(&document);
     return st;

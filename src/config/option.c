@@ -8,6 +8,82 @@
 #include "base/text.h"
 #include "config/choice.h"
 
+enum wf_quantity wf_option_quantity(const struct wf_option *o)
+{
+    switch (o->type) {
+    case WF_OPTION_BYTES:
+        return WF_QUANTITY_BYTES;
+    case WF_OPTION_TIME:
+        return WF_QUANTITY_TIME;
+    case WF_OPTION_FLOPS:
+        return WF_QUANTITY_FLOPS;
+    case WF_OPTION_SWITCH:
+    case WF_OPTION_COUNT:
+    case WF_OPTION_TEXT:
+    case WF_OPTION_CHOICE:
+    case WF_OPTION_OPTIONAL:
+    case WF_OPTION_HEADING:
+        break;
+    }
+    return WF_QUANTITY_PLAIN;
+}
+
+/* Appends a word, in quotes if a shell would change it. */
+static void add_word(struct wf_text *out, const char *word)
+{
+    bool plain = word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                   "0123456789_./,:=+-")] == '\0';
+    if (plain) {
+        wf_text_adds(out, word);
+        return;
+    }
+    wf_text_addc(out, '\'');
+    for (; *word != '\0'; word++)
+        if (*word == '\'')
+            wf_text_adds(out, "'\\''");
+        else
+            wf_text_addc(out, *word);
+    wf_text_addc(out, '\'');
+}
+
+void wf_options_print(struct wf_option_list options, const void *settings, struct wf_text *out)
+{
+    for (size_t i = 0; i < options.n; i++) {
+        const struct wf_option *o = &options.at[i];
+        const void *field = (const char *)settings + o->offset;
+        bool repeated = i > 0 && o[-1].type == o->type && o[-1].offset == o->offset;
+        if (repeated) /* two names of one option */
+            continue;
+        switch (o->type) {
+        case WF_OPTION_HEADING:
+            break;
+        case WF_OPTION_SWITCH:
+            if (*(const bool *)field)
+                wf_text_addf(out, " --%s", o->name);
+            break;
+        case WF_OPTION_COUNT:
+            if (*(const uint32_t *)field != 0)
+                wf_text_addf(out, " --%s %u", o->name, *(const uint32_t *)field);
+            break;
+        case WF_OPTION_TEXT:
+        case WF_OPTION_BYTES:
+        case WF_OPTION_TIME:
+        case WF_OPTION_FLOPS:
+        case WF_OPTION_CHOICE:
+            if (*(const char *const *)field != NULL) {
+                wf_text_addf(out, " --%s ", o->name);
+                add_word(out, *(const char *const *)field);
+            }
+            break;
+        case WF_OPTION_OPTIONAL:
+            if (*(const char *const *)field != NULL)
+                wf_text_addf(out, **(const char *const *)field != '\0' ? " --%s=%s" : " --%s",
+                             o->name, *(const char *const *)field);
+            break;
+        }
+    }
+}
+
 static const struct wf_option *find_name(struct wf_option_list options, const char *name)
 {
     for (size_t i = 0; i < options.n; i++)
@@ -51,24 +127,37 @@ static enum weft_status parse_count(const struct wf_option *o, const char *value
     return WEFT_OK;
 }
 
+static enum weft_status check_choice(const struct wf_option *o, const char *value,
+                                     struct weft_error *err)
+{
+    uint32_t choice;
+    if (!wf_choice_find(o->choices, value, &choice))
+        return WEFT_FAIL(err, WEFT_USAGE, "--%s: '%.40s' is not one of %s", o->name, value,
+                         o->choices);
+    return WEFT_OK;
+}
+
 static enum weft_status store(const struct wf_option *o, const char *value, void *settings,
                               struct weft_error *err)
 {
     void *field = (char *)settings + o->offset;
-    uint32_t choice;
+
     switch (o->type) {
     case WF_OPTION_SWITCH:
         *(bool *)field = true;
         return WEFT_OK;
     case WF_OPTION_COUNT:
         return parse_count(o, value, field, err);
+    case WF_OPTION_OPTIONAL:
     case WF_OPTION_CHOICE:
-        if (!wf_choice_find(o->choices, value, &choice))
-            return WEFT_FAIL(err, WEFT_USAGE, "--%s: '%.40s' is not one of %s", o->name, value,
-                             o->choices);
+        if (value[0] != '\0' || o->type == WF_OPTION_CHOICE)
+            WEFT_TRY(check_choice(o, value, err));
         *(const char **)field = value;
         return WEFT_OK;
     case WF_OPTION_TEXT:
+    case WF_OPTION_BYTES:
+    case WF_OPTION_TIME:
+    case WF_OPTION_FLOPS:
         if (value[0] == '\0')
             return WEFT_FAIL(err, WEFT_USAGE, "--%s is empty", o->name);
         *(const char **)field = value;
@@ -76,6 +165,7 @@ static enum weft_status store(const struct wf_option *o, const char *value, void
     case WF_OPTION_HEADING:
         break;
     }
+
     return WEFT_FAIL(err, WEFT_INTERNAL, "option --%s has no type", o->name);
 }
 
@@ -124,6 +214,8 @@ static enum weft_status parse_option(struct wf_option_list options, int argc, ch
         if (value != NULL)
             return WEFT_FAIL(err, WEFT_USAGE, "--%s takes no value (got '%.40s')", o->name,
                              value);
+    } else if (value == NULL && o->type == WF_OPTION_OPTIONAL) {
+        value = "";
     } else if (value == NULL) {
         if (*at + 1 >= argc)
             return WEFT_FAIL(err, WEFT_USAGE, "--%s needs a value: --%s %s", o->name, o->name,

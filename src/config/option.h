@@ -14,13 +14,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
+#include "base/units.h"
 #include "weft/status.h"
 
 enum wf_option_type {
     WF_OPTION_SWITCH, /* bool; takes no value */
     WF_OPTION_COUNT,  /* uint32_t, at least 1 */
     WF_OPTION_TEXT,   /* const char *, borrowed from argv */
+    WF_OPTION_BYTES,  /* a text with numbers of bytes, see base/units.h */
+    WF_OPTION_TIME,   /* a text with times */
+    WF_OPTION_FLOPS,  /* a text with operations per second */
     WF_OPTION_CHOICE, /* const char *, one of `choices` */
+    /* const char *, "" without a value or one of `choices`; a value is only attached: --name=x */
+    WF_OPTION_OPTIONAL,
     WF_OPTION_HEADING /* not an option: a heading between groups of options in --help */
 };
 
@@ -30,7 +37,7 @@ struct wf_option {
     enum wf_option_type type;
     const char *arg;     /* name of the value in --help; NULL for switches */
     const char *help;    /* one sentence without a full stop */
-    const char *choices; /* "text|csv|pytorch"; WF_OPTION_CHOICE only */
+    const char *choices; /* "text|csv|pytorch"; WF_OPTION_CHOICE and _OPTIONAL only */
     size_t offset;       /* offset of the option's field in the settings */
 };
 
@@ -38,6 +45,13 @@ struct wf_option_list {
     const struct wf_option *at;
     size_t n;
 };
+
+/* Returns the quantity of an option's numbers: what --help and the man page add to its help. */
+enum wf_quantity wf_option_quantity(const struct wf_option *o);
+
+/* Appends the options that are set in `settings` as they are written in a shell command,
+ * " --ranks 4 --cost 'F=1,I=2'".  Fields that are 0 or NULL are left out. */
+void wf_options_print(struct wf_option_list options, const void *settings, struct wf_text *out);
 
 /* Reads "--name value", "--name=value", "-o value", "-ovalue" and switches into `settings`.
  * "--" ends the options.  Arguments that are not options are stored in `operands`, an array of

@@ -74,15 +74,18 @@ static enum weft_status fail_value(const struct wf_setting *row, const char *val
     return st;
 }
 
-/* Parses a decimal number.  Blanks, hexadecimal numbers and infinity are rejected. */
+/* Parses a decimal number, with a unit if the setting has a quantity.  Blanks, hexadecimal numbers
+ * and infinity are rejected.  A whole number may have a fraction if it has a unit: 1.5GB. */
 static bool read_number(const struct wf_setting *row, const char *value, double *out)
 {
-    bool whole = row->type != WF_SETTING_REAL;
-    if (value[0] == '\0' || value[strspn(value, whole ? "0123456789" : "0123456789+-.eE")])
+    bool digits = value[strspn(value, "0123456789")] == '\0';
+    const char *end = NULL;
+    struct wf_amount amount;
+    if (strcspn(value, "0123456789+-.") > 0 || strpbrk(value, "xX") != NULL ||
+        wf_amount_read(value, row->quantity, &amount, &end) != WF_AMOUNT_OK || *end != '\0')
         return false;
-    char *end = NULL;
-    *out = strtod(value, &end);
-    return *end == '\0';
+    *out = wf_amount_value(amount, row->quantity);
+    return row->type == WF_SETTING_REAL || amount.scale > 0 || digits;
 }
 
 static enum weft_status store_number(const struct wf_setting *row, const char *value,
@@ -135,6 +138,7 @@ static enum weft_status store(const struct wf_setting *row, const char *value,
                               const char *where, void *settings, struct weft_error *err)
 {
     uint32_t choice = 0;
+
     switch (row->type) {
     case WF_SETTING_COUNT:
     case WF_SETTING_LONG:
@@ -153,6 +157,7 @@ static enum weft_status store(const struct wf_setting *row, const char *value,
     case WF_SETTING_STRING:
         return store_text(row, value, where, settings, err);
     }
+
     return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: the setting has no type", where);
 }
 
@@ -167,6 +172,8 @@ enum weft_status wf_setting_store(const struct wf_setting *row, const char *valu
 {
     WEFT_TRY(store(row, value, where, settings, err));
     mark_given(row, true, settings);
+    if (row->changed != NULL)
+        row->changed(settings);
     return WEFT_OK;
 }
 
@@ -285,18 +292,25 @@ enum weft_status wf_setting_fail_unknown(struct wf_setting_list list, const char
     return fail_section(list, where, section, err);
 }
 
-enum weft_status wf_settings_set(struct wf_setting_list list, const char *name,
-                                 const char *value, void *settings, struct weft_error *err)
+/* Sets a setting.  Messages begin with `prefix` and the name. */
+static enum weft_status set(struct wf_setting_list list, const char *prefix, const char *name,
+                            const char *value, void *settings, struct weft_error *err)
 {
     char where[WF_SETTING_NAME + 2], section[WF_SETTING_NAME];
     const struct wf_setting *row = wf_setting_find(list, name);
-    snprintf(where, sizeof where, "--%.60s", wf_printable(name).at);
+    snprintf(where, sizeof where, "%s%.60s", prefix, wf_printable(name).at);
     if (row != NULL)
         return wf_setting_store(row, value, where, settings, err);
     size_t n = strcspn(name, ".");
     snprintf(section, sizeof section, "%.*s", (int)(n < 60 ? n : 60), name);
     return wf_setting_fail_unknown(list, where, section, name[n] == '.' ? name + n + 1 : "",
                                    err);
+}
+
+enum weft_status wf_settings_set(struct wf_setting_list list, const char *name,
+                                 const char *value, void *settings, struct weft_error *err)
+{
+    return set(list, "", name, value, settings, err);
 }
 
 /* -- flags ---------------------------------------------------------------------------------- */
@@ -332,10 +346,10 @@ static enum weft_status parse_flag(struct wf_setting_list list, int argc, char *
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), arg);
     const struct wf_setting *row = wf_setting_find(list, name);
     if (arg[n] == '=')
-        return wf_settings_set(list, name, arg + n + 1, settings, err);
+        return set(list, "--", name, arg + n + 1, settings, err);
     if (row != NULL && *at + 1 >= argc)
         return WEFT_FAIL(err, WEFT_USAGE, "--%s needs a value: --%s=...", name, name);
-    return wf_settings_set(list, name, row == NULL ? "" : argv[++*at], settings, err);
+    return set(list, "--", name, row == NULL ? "" : argv[++*at], settings, err);
 }
 
 enum weft_status wf_settings_parse_flags(struct wf_setting_list list, int argc, char **argv,

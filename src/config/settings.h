@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "weft/status.h"
 
 enum wf_setting_type {
@@ -51,7 +52,11 @@ struct wf_setting {
     const char *zero;     /* numbers: a word for 0, such as "auto" or "off"; NULL: no word */
     double min, max;      /* numbers: the valid range; with `zero`, 0 is also valid */
     size_t offset;        /* offset of the field in the settings */
-    size_t given;         /* offset of a bool that is true if the value was given; or 0 */
+    /* numbers: bytes or time, given with or without a unit; a time is then in seconds */
+    enum wf_quantity quantity;
+    size_t given; /* offset of a bool that is true if the value was given; or 0 */
+    /* Called after the value was stored, to set fields that follow from it; may be NULL. */
+    void (*changed)(void *settings);
 };
 
 struct wf_setting_list {
@@ -75,7 +80,7 @@ void wf_settings_release(struct wf_setting_list list, void *settings);
 enum weft_status wf_settings_parse(struct wf_setting_list list, const char *text, size_t len,
                                    const char *source, void *settings, struct weft_error *err);
 
-/* Sets one setting by its name "section.key". */
+/* Sets one setting by its name "section.key", which messages begin with. */
 enum weft_status wf_settings_set(struct wf_setting_list list, const char *name,
                                  const char *value, void *settings, struct weft_error *err);
 

@@ -96,6 +96,7 @@ void wf_setting_add_value(const struct wf_setting *row, const void *settings,
                           struct wf_text *out)
 {
     double number = row->type == WF_SETTING_STRING ? 0 : wf_setting_number(row, settings);
+
     switch (row->type) {
     case WF_SETTING_COUNT:
     case WF_SETTING_LONG:
@@ -130,7 +131,10 @@ void wf_setting_add_range(const struct wf_setting *row, struct wf_text *out)
         add_bound(row, row->min, out);
         wf_text_adds(out, " to ");
         add_bound(row, row->max, out);
+        if (row->quantity != WF_QUANTITY_PLAIN)
+            wf_text_addf(out, " (%s)", wf_quantity_example(row->quantity));
         break;
+
     case WF_SETTING_SWITCH:
         wf_text_adds(out, "true or false");
         break;

@@ -73,6 +73,7 @@ enum weft_status wf_yaml_load(const char *text, size_t len, const char *source,
     if (!yaml_parser_initialize(&parser))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+
     enum weft_status st;
     if (!yaml_parser_load(&parser, out)) {
         st = fail_parse(&parser, text, len, source, err);
@@ -81,6 +82,7 @@ enum weft_status wf_yaml_load(const char *text, size_t len, const char *source,
         if (st != WEFT_OK)
             yaml_document_delete(out);
     }
+
     yaml_parser_delete(&parser);
     return st;
 }

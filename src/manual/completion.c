@@ -23,6 +23,8 @@ static void complete_command(FILE *out, const struct wf_command *c)
     const struct weft_generator *all = weft_generator_list(&n);
     const struct wf_setting_list settings = wf_command_settings(c);
     fprintf(out, "    %s)\n        case $prev in\n", c->name);
+
+    /* Values that follow an option. */
     for (size_t i = 0; i < c->options.n; i++) {
         const struct wf_option *o = &c->options.at[i];
         if (o->type == WF_OPTION_CHOICE) {
@@ -36,6 +38,7 @@ static void complete_command(FILE *out, const struct wf_command *c)
             fputs("' ;;\n", out);
         }
     }
+
     for (size_t i = 0; i < settings.n; i++)
         if (settings.at[i].choices != NULL) {
             fprintf(out, "        --%s.%s) words='", settings.at[i].section,
@@ -43,6 +46,8 @@ static void complete_command(FILE *out, const struct wf_command *c)
             put_choices(out, settings.at[i].choices);
             fputs("' ;;\n", out);
         }
+
+    /* Names of options. */
     fputs("        *) words='--help", out);
     for (size_t i = 0; i < c->options.n; i++)
         if (c->options.at[i].type != WF_OPTION_HEADING)

@@ -11,26 +11,32 @@ static void print_option(FILE *out, const struct wf_option *o)
     int n = o->letter != 0 ? snprintf(left, sizeof left, "-%c, ", o->letter)
                            : snprintf(left, sizeof left, "    ");
     const char *value = o->choices != NULL ? o->choices : o->arg;
-    snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, value ? " " : "",
-             value ? value : "");
-    fprintf(out, "  %-30s %s\n", left, o->help);
+    if (o->type == WF_OPTION_OPTIONAL)
+        snprintf(left + n, sizeof left - (size_t)n, "--%s[=%s]", o->name, o->arg);
+    else
+        snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, value ? " " : "",
+                 value ? value : "");
+    const char *example = wf_quantity_example(wf_option_quantity(o));
+    fprintf(out, "  %-30s %s", left, o->help);
+    fprintf(out, example != NULL ? " (%s)\n" : "\n", example);
 }
 
 /* Prints the choices and the default of a setting. */
 static void put_setting_values(FILE *out, const struct wf_setting *row)
 {
     bool given = row->fallback[0] != '\0';
+    if (row->quantity != WF_QUANTITY_PLAIN)
+        fprintf(out, " (%s)", wf_quantity_example(row->quantity));
     if (row->choices != NULL)
-        fprintf(out, " (%s; %s)", row->choices, row->fallback);
+        fprintf(out, " (%s; default: %s)", row->choices, row->fallback);
     else if (given)
-        fprintf(out, " (%s)", row->fallback);
+        fprintf(out, " (default: %s)", row->fallback);
 }
 
 static void print_settings(FILE *out, struct wf_setting_list list)
 {
     if (list.n > 0)
-        fputs("\nSettings with their defaults; in a file they are keys of their sections:\n",
-              out);
+        fputs("\nSettings; in a file they are keys of their sections:\n", out);
     for (size_t i = 0; i < list.n; i++) {
         char name[WF_SETTING_NAME + 2];
         if (wf_starts_section(list, i))

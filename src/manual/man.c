@@ -10,7 +10,8 @@ static const char schedule_files[] =
     "forward and a backward that run as one. A lowered schedule also has SEND_F and RECV_F (a\n"
     "stage's output, its input), SEND_B and RECV_B (the gradient of its input, of its output),\n"
     "and 2REDUCE_GRAD without a micro-batch. An empty cell is an idle step. PyTorch's pipelining\n"
-    "uses the same format; its UNSHARD and RESHARD are ignored.\n\n"
+    "uses the same format; its UNSHARD and RESHARD are ignored, and its WAIT_SEND_F, WAIT_SEND_B\n"
+    "and WAIT_REDUCE_GRAD (2.15) are only checked.\n\n"
     "Files written by weft have header lines before the rows: # weft schedule 1, # weft name\n"
     "NAME, # weft ranks P stages S micros M, and # weft placement with the rank of each stage,\n"
     "one line per pipeline. Other lines that start with # are comments.";
@@ -58,12 +59,16 @@ static void man_option(FILE *out, const struct wf_option *o)
     put_roff(out, o->name);
     fputs("\\fR", out);
     if (o->arg != NULL) {
-        fputs(" \\fI", out);
-        put_roff(out, o->choices != NULL ? o->choices : o->arg);
-        fputs("\\fR", out);
+        bool optional = o->type == WF_OPTION_OPTIONAL;
+        fputs(optional ? "[=\\fI" : " \\fI", out);
+        put_roff(out, o->choices != NULL && !optional ? o->choices : o->arg);
+        fputs(optional ? "\\fR]" : "\\fR", out);
     }
+
     fputc('\n', out);
     put_roff(out, o->help);
+    if (wf_option_quantity(o) != WF_QUANTITY_PLAIN)
+        fprintf(out, " (%s)", wf_quantity_example(wf_option_quantity(o)));
     size_t len = strlen(o->help);
     fputs(len > 0 && o->help[len - 1] == '.' ? "\n" : ".\n", out);
 }
@@ -74,6 +79,7 @@ static void man_settings(FILE *out, struct wf_setting_list list)
         const struct wf_setting *row = &list.at[i];
         if (wf_starts_section(list, i))
             fprintf(out, ".PP\nSettings of the section %s:\n", row->section);
+
         fputs(".TP\n\\fB\\-\\-", out);
         put_roff(out, row->section);
         fputc('.', out);
@@ -84,8 +90,11 @@ static void man_settings(FILE *out, struct wf_setting_list list)
             put_roff(out, row->choices);
             fputs("\\fR", out);
         }
+
         fputc('\n', out);
         put_roff(out, row->help);
+        if (row->quantity != WF_QUANTITY_PLAIN)
+            fprintf(out, " (%s)", wf_quantity_example(row->quantity));
         if (row->fallback[0] != '\0') {
             fputs(" (", out);
             put_roff(out, row->fallback);

@@ -51,15 +51,18 @@ static cairo_status_t paint(cairo_surface_t *surface, const struct wf_picture *p
     cairo_font_options_set_antialias(font, CAIRO_ANTIALIAS_GRAY);
     cairo_set_font_options(c, font);
     cairo_font_options_destroy(font);
+
     cairo_scale(c, scale, scale);
     set_colour(c, wf_ink_colour(WF_INK_BACKGROUND));
     cairo_paint(c);
+
     for (size_t i = 0; i < p->n_areas; i++) {
         const struct wf_area *a = &p->areas[i];
         cairo_rectangle(c, a->x, a->y, a->w, a->h);
         set_colour(c, wf_ink_colour(a->ink));
         cairo_fill(c);
     }
+
     for (size_t i = 0; i < p->n_cells; i++) {
         const struct wf_cell *cell = &p->cells[i];
         struct wf_cell bands[2];
@@ -67,8 +70,10 @@ static cairo_status_t paint(cairo_surface_t *surface, const struct wf_picture *p
         for (unsigned b = 0, n = wf_cell_bands(cell, bands); b < n; b++)
             fill_cell(c, &bands[b], wf_band_colour(cell->kind));
     }
+
     for (size_t i = 0; i < p->n_labels; i++)
         paint_label(c, &p->labels[i], p->texts.at + p->labels[i].text);
+
     cairo_status_t status = cairo_status(c);
     cairo_destroy(c);
     return status;

@@ -29,7 +29,8 @@ struct wf_bar wf_bar_make(FILE *out);
  * second ago. */
 bool wf_bar_is_due(const struct wf_bar *bar);
 
-/* Draws "head [####......]  40% | field | field" with as many fields as fit into the terminal. */
+/* Draws "head [####......]  40% | field | field" with as many fields as fit
+ * into the terminal. */
 void wf_bar_draw(struct wf_bar *bar, double part, const char *head, const char *const *fields,
                  size_t n);
 

@@ -59,9 +59,11 @@ enum weft_status wf_output_open(struct wf_output *s, const char *path, struct we
         s->path = NULL;
         return WEFT_OK;
     }
+
     struct stat info;
     bool exists = stat(path, &info) == 0;
     enum weft_status st = WEFT_OK;
+
     if (exists && !S_ISREG(info.st_mode)) { /* do not replace a pipe or a device */
         s->out = fopen(path, "wb");
         if (s->out == NULL)
@@ -69,6 +71,7 @@ enum weft_status wf_output_open(struct wf_output *s, const char *path, struct we
     } else {
         st = open_beside(s, exists ? &info : NULL, err);
     }
+
     if (st != WEFT_OK) {
         free(s->unfinished);
         free(s->target);

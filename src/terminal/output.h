@@ -19,8 +19,8 @@ struct wf_output {
     bool quiet;       /* true: do not print "wrote FILE" */
 };
 
-/* Returns WEFT_USAGE unless `path` ends in one of `endings`, such as ".csv .json".  A pipe or device
- * may have any name. */
+/* Returns WEFT_USAGE unless `path` ends in one of `endings`, such as ".csv .json".  A pipe or
+ * device may have any name. */
 enum weft_status wf_output_check(const char *path, const char *endings, struct weft_error *err);
 
 /* Opens a file, or standard output if `path` is NULL or "-". */

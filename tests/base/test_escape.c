@@ -1,4 +1,4 @@
-/* SHA-256 and escaping against published examples and the rules of HTML and JSON. */
+/* Compares SHA-256 and escaping with published examples and the rules of HTML and JSON. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "base/escape.h"
 #include "base/sha256.h"
 
-/* The examples of FIPS 180-4 and one length for each way of padding. */
+/* Checks the examples of FIPS 180-4 and one length for each way of padding. */
 static void check_sha256(void **state)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* Output of the JSON writer, parsed by another library. */
+/* Tests the JSON writer: another library parses its output. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
 #include <float.h>
@@ -67,7 +67,7 @@ static void check_number(void **state)
     free(p.text);
 }
 
-/* Commas, nesting, keys, and strings with all characters. */
+/* Checks commas, nesting, keys, and strings with all characters. */
 static void check_structure(void **state)
 {
     (void)state;

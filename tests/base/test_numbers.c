@@ -1,4 +1,5 @@
-/* Numbers as text: shortest decimals, groups of digits, byte counts; and medians. */
+/* Tests numbers as text: shortest decimals, groups of digits and byte
+ * counts.  Tests medians. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

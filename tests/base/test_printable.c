@@ -1,4 +1,4 @@
-/* Hostile text is made safe to print. */
+/* Checks that hostile text is made safe to print. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

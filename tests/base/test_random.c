@@ -1,4 +1,5 @@
-/* Random numbers are a pure function and are uniform enough for tests and searches. */
+/* Checks that random numbers are a pure function and are uniform enough for tests and searches.
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +9,8 @@
 
 #include "base/random.h"
 
-/* SplitMix64 mixes multiples of the golden ratio in the same way: its published output for seed 0. */
+/* Compares with the published output of SplitMix64 for seed 0, which mixes multiples of the
+ * golden ratio in the same way. */
 static void check_published(void **state)
 {
     (void)state;
@@ -45,7 +47,8 @@ static void check_distinct(void **state)
             }
 }
 
-/* 16,000 draws below 16: chi square with 15 degrees of freedom exceeds 40 once in 2,000 times. */
+/* Returns chi square of 16,000 draws below 16.  With 15 degrees of freedom, it exceeds 40 once
+ * in 2,000 times. */
 static double chi_square(int what, uint64_t fixed)
 {
     unsigned count[16] = {0};

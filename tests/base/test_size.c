@@ -1,4 +1,4 @@
-/* Checked sizes, even ranges, and the error record. */
+/* Tests checked sizes, even ranges, and the error record. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,7 @@ static void check_error(void **state)
     assert_int_equal(WEFT_FAIL(NULL, WEFT_USAGE, "no record"), WEFT_USAGE);
 }
 
-/* The documented exit codes. */
+/* Checks the documented exit codes. */
 static void check_exit_codes(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Limits of control groups, read from a copy of their file tree. */
+/* Tests the limits of control groups, read from a copy of their file tree. */
 #define _GNU_SOURCE /* mkdtemp */
 #include <setjmp.h>
 #include <stdarg.h>

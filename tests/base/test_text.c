@@ -1,4 +1,4 @@
-/* Text buffers, edit distances, and the nearest name. */
+/* Tests text buffers, edit distances, and the nearest name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Checks that the compute benchmarks return complete figures and leave no files.  The speed of the
- * machine is not checked. */
+/* Checks that the compute benchmarks return complete figures and leave no files.  The speed of
+ * the machine is not checked. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,8 +64,9 @@ static void check_kernels(void **state)
     const struct wf_bench_params p = tiny();
     int n = 0;
     assert_int_equal(wf_bench_kernels(&p, count_kernel, &n, NULL), WEFT_OK);
-    /* Five matrices with three products each, attention in two directions, six row kernels. */
-    assert_int_equal(n, 5 * 3 + 2 + 6);
+    /* Five matrices with three products each, attention in two directions, six row kernels, six
+     * sums. */
+    assert_int_equal(n, 5 * 3 + 2 + 6 + 6);
     (void)state;
 }
 
@@ -85,6 +86,7 @@ static void check_pipeline(void **state)
     assert_int_equal(wf_bench_pipeline(&p, fake_launch, &f, NULL), WEFT_OK);
     assert_true(f.small.seconds > 0 && f.large.seconds > 0);
     assert_true(f.one.tok_s > 0 && f.pipeline.tok_s > 0 && f.replicas.tok_s > 0);
+    assert_true(f.one.eval_tok_s > 0 && f.pipeline.eval_tok_s > 0);
     assert_true(f.one.share == 1 && f.pipeline.bubble_sim > 0);
     assert_true(fabs(f.replicas.share - f.replicas.tok_s / f.one.tok_s) < 1e-9);
     assert_true(f.mpi[0].ran && !f.mpi[1].ran);
@@ -105,8 +107,37 @@ static void check_checkpoint(void **state)
     assert_true(f.without_s > 0 && f.with_s > 0 && f.checkpoint_s > 0);
     assert_true(f.disk.bytes > 0 && f.disk.save > 0 && f.disk.check > 0 && f.disk.load > 0);
     assert_true(f.disk.save_share == f.disk.save / f.disk.save_plain);
+    assert_int_equal(f.stall_reached, f.stall <= 0.05);
+    assert_int_equal(f.disk.save_reached, f.disk.save_share >= 0.7);
+    assert_int_equal(f.disk.load_reached, f.disk.load_share >= 0.7);
     assert_int_equal(folder_count(&dir), 0);
     folder_remove(&dir);
+    (void)state;
+}
+
+static void check_generate(void **state)
+{
+    struct wf_bench_params p = tiny();
+    struct wf_bench_generate f;
+    assert_int_equal(wf_bench_generate(&p, &f, NULL), WEFT_OK);
+    for (size_t i = 0; i < WEFT_LEN(f.types); i++) {
+        assert_true(f.types[i].tok_s > 0 && f.types[i].share > 0);
+        assert_int_equal(f.types[i].reached, f.types[i].share >= 0.6);
+    }
+    (void)state;
+}
+
+/* The defaults are those that docs and --help state. */
+static void check_defaults(void **state)
+{
+    struct wf_bench_params p = wf_bench_defaults("train");
+    assert_string_equal(p.spec, "gpt2-124m");
+    assert_true(p.batch == 4 && p.seq == 256 && p.micros == 1 && p.repeat == 5);
+    assert_true(p.threads == 0 && p.steps == 10 && p.ranks == 2);
+    p = wf_bench_defaults("pipeline");
+    assert_true(p.batch == 1 && p.seq == 256 && p.micros == 16 && p.repeat == 2);
+    p = wf_bench_defaults("checkpoint");
+    assert_true(p.batch == 4 && p.micros == 1 && p.repeat == 3);
     (void)state;
 }
 
@@ -138,7 +169,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_train),    cmocka_unit_test(check_kernels),
         cmocka_unit_test(check_pipeline), cmocka_unit_test(check_checkpoint),
-        cmocka_unit_test(check_stop),
+        cmocka_unit_test(check_stop),     cmocka_unit_test(check_generate),
+        cmocka_unit_test(check_defaults),
     };
     return cmocka_run_group_tests_name("compute", tests, NULL, NULL) != 0;
 }

@@ -11,7 +11,8 @@
 
 #include "training/ckpt/store.h"
 
-/* Sanitizers make processes and files many times slower: then only every SAVED_STRIDE-th case runs. */
+/* Sanitizers make processes and files many times slower: then only every
+ * SAVED_STRIDE-th case runs. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { SAVED_STRIDE = 17 };
 #else
@@ -105,12 +106,14 @@ static inline enum weft_status saved_write(const struct saved_options *o,
     size_t bytes[SAVED_MAX_RANKS] = {0};
     uint32_t *pool = saved_pool();
     enum weft_status st = WEFT_OK;
+
     for (size_t r = 0; r < o->n_ranks && st == WEFT_OK; r++)
         st = wf_store_writer_new(o->root, o->step, o->run, (uint32_t)r, &writers[r], err);
     if (st == WEFT_OK)
         st = saved_add(o, writers, pool, err);
     for (size_t r = 0; r < o->n_ranks && st == WEFT_OK; r++)
         st = wf_store_writer_finish(writers[r], &blobs[r], &bytes[r], err);
+
     struct wf_store_commit_info parts = {o->root,      o->step,     o->run,
                                          saved_config, saved_model, (const char *const *)blobs,
                                          bytes,        o->n_ranks};
@@ -118,6 +121,7 @@ static inline enum weft_status saved_write(const struct saved_options *o,
         st = wf_store_commit(&parts, o->keep, err);
     else
         wf_store_abort(o->root, o->step, o->run, NULL);
+
     for (size_t r = 0; r < o->n_ranks; r++) {
         wf_store_writer_free(writers[r]);
         free(blobs[r]);

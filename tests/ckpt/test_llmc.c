@@ -1,5 +1,5 @@
-/* Tests that model files of llm.c, converted here from a Hugging Face directory, yield the values
- * of that directory, and that damaged files are refused. */
+/* Tests that model files of llm.c, converted here from a Hugging Face directory, yield the
+ * values of that directory, and that damaged files are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 enum { HEADER = 256 };
 
-/* -- writing, as llm.c does it ---------------------------------------------------------------- */
+/* -- writing, as llm.c does it ------------------------------------------------------------- */
 
 struct file {
     FILE *out;
@@ -78,12 +78,15 @@ static void write_model(const char *path, const struct wf_hf *hf, bool bf16, uin
     int32_t header[HEADER] = {20240326,          bf16 ? 5 : 3,       (int32_t)m->ctx,
                               (int32_t)m->vocab, (int32_t)m->layers, (int32_t)m->heads,
                               (int32_t)m->dim,   (int32_t)padded};
+
     struct file f = {fopen(path, "wb"), bf16};
     assert_non_null(f.out);
     assert_int_equal(m->ffn, 4 * m->dim);
     fwrite(header, sizeof header, 1, f.out); /* the tests run on little-endian machines */
+
     put_matrix(&f, hf, "transformer.wte.weight", m->vocab, c, padded);
     put_matrix(&f, hf, "transformer.wpe.weight", m->ctx, c, m->ctx);
+
     put_kind(&f, hf, l, "ln_1.weight", c, 0);
     put_kind(&f, hf, l, "ln_1.bias", c, 0);
     put_kind(&f, hf, l, "attn.c_attn.weight", c, 3 * c);
@@ -96,6 +99,7 @@ static void write_model(const char *path, const struct wf_hf *hf, bool bf16, uin
     put_kind(&f, hf, l, "mlp.c_fc.bias", 4 * c, 0);
     put_kind(&f, hf, l, "mlp.c_proj.weight", 4 * c, c);
     put_kind(&f, hf, l, "mlp.c_proj.bias", c, 0);
+
     float *w = get(hf, "transformer.ln_f.weight", c, 0);
     for (size_t i = 0; i < c; i++)
         put(&f, w[i]);
@@ -104,10 +108,11 @@ static void write_model(const char *path, const struct wf_hf *hf, bool bf16, uin
     for (size_t i = 0; i < c; i++)
         put(&f, w[i]);
     free(w);
+
     assert_int_equal(fclose(f.out), 0);
 }
 
-/* -- reading -------------------------------------------------------------------------------- */
+/* -- reading ------------------------------------------------------------------------------- */
 
 /* Truncates to bf16, as the writer above does. */
 static float kept(float value, bool bf16)
@@ -142,11 +147,13 @@ static void check_file(bool bf16, uint32_t padding)
     struct wf_hf *hf = NULL;
     struct wf_weights *w = NULL;
     struct weft_error err = {.msg = ""};
+
     assert_int_equal(wf_hf_open(TINY, &hf, NULL), WEFT_OK);
     const struct weft_model *m = wf_hf_model(hf);
     write_model(path, hf, bf16, m->vocab + padding);
     if (wf_weights_open(path, &w, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
+
     const struct wf_weights_info *info = wf_weights_info(w);
     assert_int_equal(info->model.arch, WEFT_ARCH_GPT2);
     assert_int_equal(info->model.vocab, m->vocab);
@@ -156,6 +163,7 @@ static void check_file(bool bf16, uint32_t padding)
     assert_int_equal(info->model.ffn, m->ffn);
     assert_true(info->model.tied);
     assert_int_equal(info->eos, -1);
+
     size_t c = m->dim;
     check_tensor(w, hf, "transformer.wte.weight", m->vocab, c, bf16);
     check_tensor(w, hf, "transformer.wpe.weight", m->ctx, c, bf16);
@@ -169,6 +177,7 @@ static void check_file(bool bf16, uint32_t padding)
     check_tensor(w, hf, "transformer.h.3.mlp.c_proj.bias", c, 0, bf16);
     check_tensor(w, hf, "transformer.ln_f.weight", c, 0, bf16);
     check_tensor(w, hf, "transformer.ln_f.bias", c, 0, bf16);
+
     wf_weights_free(w);
     wf_hf_free(hf);
     folder_remove(&folder);
@@ -182,7 +191,7 @@ static void files_are_read(void **state)
     check_file(true, 1);
 }
 
-/* -- damaged files ---------------------------------------------------------------------------- */
+/* -- damaged files ------------------------------------------------------------------------- */
 
 static struct broken_case {
     const char *name;
@@ -218,12 +227,14 @@ static void broken_files_are_refused(void **state)
     struct wf_llmc *f = NULL;
     struct weft_error err = {.msg = ""};
     int32_t header[HEADER] = {0};
+
     FILE *out = fopen(path, "wb");
     memcpy(header, c->header, sizeof c->header);
     fwrite(header, 1, (size_t)(c->bytes < 0 ? 1024 + c->bytes : 1024), out);
     for (long i = 0; i < c->bytes; i++)
         fputc(0, out);
     assert_int_equal(fclose(out), 0);
+
     enum weft_status st = wf_llmc_open(path, &f, &err);
     if (c->want == NULL) {
         float values[8];
@@ -231,6 +242,7 @@ static void broken_files_are_refused(void **state)
         assert_int_equal(st, WEFT_OK);
         assert_int_equal(wf_llmc_read(f, "transformer.wte.weight", 2, shape, values, NULL),
                          WEFT_OK);
+
         static const char *const names[] = {"wte.weight",
                                             "transformer.h.1.ln_1.bias",
                                             "transformer.h.0.ln_f.bias",
@@ -239,6 +251,7 @@ static void broken_files_are_refused(void **state)
                                             ""};
         for (size_t i = 0; i < WEFT_LEN(names); i++)
             assert_int_equal(wf_llmc_read(f, names[i], 2, shape, values, &err), WEFT_CKPT);
+
         assert_int_equal(wf_llmc_read(f, "transformer.wte.weight", 2, other, values, &err),
                          WEFT_CKPT);
         assert_int_equal(wf_llmc_read(f, "transformer.wte.weight", 1, shape, values, &err),
@@ -248,6 +261,7 @@ static void broken_files_are_refused(void **state)
         if (strstr(err.msg, c->want) == NULL)
             fail_msg("%s", err.msg);
     }
+
     wf_llmc_free(f);
     folder_remove(&folder);
 }

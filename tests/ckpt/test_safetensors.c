@@ -1,14 +1,12 @@
-/* Tests safetensors files: refused files and their messages, conversions bit by bit, round trips. */
-#include <errno.h>
+/* Tests the reader of safetensors files: refused files and their messages, conversions
+ * bit by bit. */
 #include <math.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -19,8 +17,8 @@
 
 /* -- files by hand ------------------------------------------------------------------------- */
 
-/* Returns eight bytes with `length`, the header, and n_data bytes 0, 1, 2, ...  The caller frees
- * them. */
+/* Returns eight bytes with `length`, the header, and n_data bytes 0, 1, 2, ...  The
+ * caller frees them. */
 static char *make_file(uint64_t length, const char *header, size_t header_len, size_t n_data,
                        size_t *len)
 {
@@ -136,7 +134,7 @@ static void check_bad(void **state)
     free(bytes);
 }
 
-/* The length before the header. */
+/* Checks the length before the header. */
 static void check_lengths(void **state)
 {
     (void)state;
@@ -150,15 +148,18 @@ static void check_lengths(void **state)
         {UINT64_MAX, "the header length is 18446744073709551615, but only 2 bytes follow"},
         {UINT64_MAX - 7, "the header length is 18446744073709551608, but only 2 bytes follow"},
     };
+
     struct wf_safetensors *s = NULL;
     struct weft_error err;
     size_t len;
+
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         char *bytes = make_file(cases[i].length, "{}", 2, 0, &len);
         assert_int_equal(wf_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_CKPT);
         assert_non_null(strstr(err.msg, cases[i].want));
         free(bytes);
     }
+
     for (len = 0; len < 8; len++) {
         assert_int_equal(wf_safetensors_open_bytes("\2\0\0\0\0\0\0", len, "f", &s, &err),
                          WEFT_CKPT);
@@ -195,6 +196,7 @@ static void check_large(void **state)
         {"{\"", "a", "\":{}}", 1000, "has more than 512 bytes"},
         {"{\"", "a", "\":{}}", 3 << 20, "has more than 512 bytes"},
     };
+
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         size_t len;
         char *bytes = repeat(cases[i].start, cases[i].text, cases[i].end, cases[i].n, &len);
@@ -207,7 +209,7 @@ static void check_large(void **state)
     }
 }
 
-/* Returns a file of n empty tensors. */
+/* A file of 65,536 empty tensors is accepted, and one more tensor is an error. */
 static void check_many(void **state)
 {
     (void)state;
@@ -221,11 +223,13 @@ static void check_many(void **state)
                           "\"data_offsets\":[0,0]}",
                           i > 0 ? "," : "", i);
         strcpy(at, "}");
+
         size_t len;
         char *bytes = make_right(header, 0, &len);
         struct wf_safetensors *s = NULL;
         struct weft_error err;
         enum weft_status st = wf_safetensors_open_bytes(bytes, len, "f", &s, &err);
+
         if (n == 65536) {
             assert_int_equal(st, WEFT_OK);
             assert_int_equal(wf_safetensors_count(s), n);
@@ -235,6 +239,7 @@ static void check_many(void **state)
             assert_int_equal(st, WEFT_CKPT);
             assert_non_null(strstr(err.msg, "has 65537 tensors (maximum 65536)"));
         }
+
         wf_safetensors_free(s);
         free(bytes);
         free(header);
@@ -274,16 +279,19 @@ static void check_listed(void **state)
             "\"k\":\"v\"}," T("a", "F32", "1,3", 0, 12) "," T("z", "BF16", "5,0", 22, 22) "," T(
                 "s", "BF16", "", 20, 22) "," T("y", "F16", "0", 0, 0) "}     ";
     static const char *const order[] = {"y", "a", "b", "s", "z"};
+
     size_t len;
     char *bytes = make_right(header, 22, &len);
     struct wf_safetensors *s = NULL;
     struct weft_error err = {.msg = ""};
     assert_int_equal(wf_safetensors_open_bytes(bytes, len, "f", &s, &err), WEFT_OK);
+
     assert_int_equal(wf_safetensors_count(s), 5);
     for (size_t i = 0; i < 5; i++) {
         assert_string_equal(wf_safetensors_at(s, i)->name, order[i]);
         assert_ptr_equal(wf_safetensors_at(s, i), wf_safetensors_find(s, order[i]));
     }
+
     const struct wf_safetensors_tensor *a = wf_safetensors_find(s, "a");
     assert_int_equal(a->n_dims, 2);
     assert_int_equal(a->shape[0], 1);
@@ -293,25 +301,30 @@ static void check_listed(void **state)
     assert_int_equal(a->end, 12);
     assert_true(a->readable && a->type == WF_DTYPE_F32);
     assert_string_equal(a->dtype, "F32");
+
     const struct wf_safetensors_tensor *scalar = wf_safetensors_find(s, "s");
     assert_int_equal(scalar->n_dims, 0);
     assert_int_equal(scalar->n, 1);
     float value;
     assert_int_equal(wf_safetensors_read(s, scalar, 0, 1, &value, NULL), WEFT_OK);
     assert_true(value == wf_f32_from_bits(0x15140000));
+
     const struct wf_safetensors_tensor *b = wf_safetensors_find(s, "b");
     assert_false(b->readable);
     assert_int_equal(wf_safetensors_read(s, b, 0, 1, &value, &err), WEFT_CKPT);
     assert_string_equal(err.msg, "f: tensor 'b' has the dtype I64 (expected F32, BF16 or F16)");
+
     assert_null(wf_safetensors_find(s, "c"));
     assert_null(wf_safetensors_find(s, "__metadata__"));
     assert_string_equal(wf_safetensors_metadata(s, "k"), "v");
     assert_null(wf_safetensors_metadata(s, "x"));
     assert_string_equal(wf_safetensors_path(s), "f");
+
     assert_int_equal(wf_safetensors_read(s, a, 2, 2, &value, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "has 3 elements; 2 from 2 are out of range"));
     assert_int_equal(wf_safetensors_read(s, a, 4, 0, &value, &err), WEFT_CKPT);
     assert_int_equal(wf_safetensors_read(s, a, 3, 0, &value, &err), WEFT_OK);
+
     wf_safetensors_free(s);
     wf_safetensors_free(NULL);
     free(bytes);
@@ -330,16 +343,19 @@ static void check_dtypes(void **state)
                {"F64", 64},        {"C64", 64},        {"F8_E5M2", 8}, {"F8_E4M3", 8},
                {"F8_E8M0", 8},     {"F8_E5M2FNUZ", 8}, {"F4", 4},      {"F6_E2M3", 6},
                {"F8_E4M3FNUZ", 8}, {"F6_E3M2", 6}};
+
     for (size_t i = 0; i < WEFT_LEN(all); i++) {
         char header[200];
         snprintf(header, sizeof header,
                  "{\"a\":{\"dtype\":\"%s\",\"shape\":[4],\"data_offsets\":[0,%u]}}",
                  all[i].name, all[i].bits / 2);
+
         size_t len;
         char *bytes = make_right(header, all[i].bits / 2, &len);
         struct wf_safetensors *s = NULL;
         assert_int_equal(wf_safetensors_open_bytes(bytes, len, "f", &s, NULL), WEFT_OK);
         assert_string_equal(wf_safetensors_at(s, 0)->dtype, all[i].name);
+
         wf_safetensors_free(s);
         free(bytes);
     }
@@ -370,7 +386,8 @@ static void check_halves(void **state)
     }
 }
 
-/* Each fp32 must round to the nearer of its two bf16 neighbours, and to the even one in a tie. */
+/* Each fp32 must round to the nearer of its two bf16 neighbours, and to the even one
+ * in a tie. */
 static void check_rounding(void **state)
 {
     (void)state;
@@ -393,209 +410,14 @@ static void check_rounding(void **state)
     assert_int_equal(wf_bf16_from_f32(-0.0F), 0x8000);
 }
 
-/* -- writing ------------------------------------------------------------------------------- */
+/* -- files --------------------------------------------------------------------------------- */
 
-static float number(size_t i)
-{
-    return (float)((double)((i * 2654435761U) & 0xffffff) / 8388608 - 1);
-}
-
-enum { N_LARGE = 70001 };
-
-/* A file with all special cases is written in pieces and read back whole and in parts. */
-static void check_round_trip(void **state)
-{
-    (void)state;
-    static const struct wf_safetensors_entry entries[] = {
-        {"empty.first", WF_DTYPE_F32, 1, {0}},
-        {"scalar", WF_DTYPE_F32, 0, {0}},
-        {"half", WF_DTYPE_BF16, 1, {N_LARGE}},
-        {"a \"quoted\\ name", WF_DTYPE_F32, 3, {1, 7, 1}},
-        {"whole", WF_DTYPE_F32, 2, {1, N_LARGE}},
-        {"empty.last", WF_DTYPE_BF16, 2, {3, 0}},
-    };
-    static const struct wf_safetensors_pair pairs[] = {{"step", "12"}, {"na\"me", "\xc3\xa4"}};
-    struct folder f;
-    struct wf_safetensors_writer *w = NULL;
-    struct weft_error err = {.msg = ""};
-    float *values = malloc(N_LARGE * sizeof *values), *got = malloc(N_LARGE * sizeof *got);
-    assert_true(values != NULL && got != NULL);
-    for (size_t i = 0; i < N_LARGE; i++)
-        values[i] = number(i);
-    folder_make(&f);
-    const char *path = folder_path(&f, "m.safetensors");
-    assert_int_equal(wf_safetensors_writer_new(path, entries, WEFT_LEN(entries), pairs,
-                                               WEFT_LEN(pairs), &w, &err),
-                     WEFT_OK);
-    assert_int_not_equal(access(path, F_OK), 0); /* only the temporary file exists */
-    for (size_t e = 0; e < WEFT_LEN(entries); e++) {
-        size_t n = e == 1 ? 1 : e == 3 ? 7 : e == 2 || e == 4 ? N_LARGE : 0;
-        for (size_t i = 0, part; i < n; i += part) {
-            part = n - i < 30000 ? n - i : 30000;
-            assert_int_equal(wf_safetensors_writer_append(w, values + i, part, &err), WEFT_OK);
-        }
-    }
-    assert_int_equal(wf_safetensors_writer_append(w, values, 1, &err), WEFT_INTERNAL);
-    assert_int_equal(wf_safetensors_writer_finish(w, &err), WEFT_OK);
-    wf_safetensors_writer_free(w);
-    assert_int_equal(folder_count(f.at), 1);
-
-    size_t len;
-    char *bytes = folder_get(path, &len);
-    uint64_t n_header;
-    memcpy(&n_header, bytes, 8);
-    assert_int_equal((8 + n_header) % 64, 0);
-    assert_int_equal(len, 8 + n_header + 4 + 2 * N_LARGE + 28 + 4 * N_LARGE);
-    assert_int_equal(strncmp(bytes + 8, "{\"__metadata__\":{\"format\":\"pt\",", 31), 0);
-    free(bytes);
-
-    struct wf_safetensors *s = NULL;
-    assert_int_equal(wf_safetensors_open(path, &s, &err), WEFT_OK);
-    assert_string_equal(wf_safetensors_metadata(s, "format"), "pt");
-    assert_string_equal(wf_safetensors_metadata(s, "na\"me"), "\xc3\xa4");
-    assert_int_equal(wf_safetensors_count(s), WEFT_LEN(entries));
-    for (size_t e = 0; e < WEFT_LEN(entries); e++) {
-        const struct wf_safetensors_tensor *t = wf_safetensors_find(s, entries[e].name);
-        assert_non_null(t);
-        assert_int_equal(t->n_dims, entries[e].n_dims);
-        assert_memory_equal(t->shape, entries[e].shape, t->n_dims * sizeof t->shape[0]);
-        assert_int_equal(wf_safetensors_read(s, t, 0, (size_t)t->n, got, &err), WEFT_OK);
-        for (size_t i = 0; i < t->n; i++)
-            assert_true(got[i] == (t->type == WF_DTYPE_F32
-                                       ? values[i]
-                                       : wf_f32_from_bf16(wf_bf16_from_f32(values[i]))));
-        if (t->n < 50000)
-            continue;
-        assert_int_equal(wf_safetensors_read(s, t, 40000, 10, got + 7, &err), WEFT_OK);
-        assert_memory_equal(got + 40000, got + 7, 10 * sizeof *got);
-    }
-    wf_safetensors_free(s);
-    folder_remove(f.at);
-    free(values);
-    free(got);
-}
-
-/* clang-format off */
-static struct bad_entry {
-    const char *name, *want;
-    struct wf_safetensors_entry at[2];
-    struct wf_safetensors_pair pair;
-} bad_entries[] = {
-    {"a name twice", "tensor 'a' is listed twice",
-     {{"a", WF_DTYPE_F32, 1, {1}}, {"a", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"a bad name", "the name of tensor 'a/b' contains '/'",
-     {{"a/b", WF_DTYPE_F32, 1, {1}}, {"a", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"the metadata's name", "is reserved for the metadata",
-     {{"__metadata__", WF_DTYPE_F32, 1, {1}}, {"a", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"f16", "tensor 'a' cannot be written as f16; use f32 or bf16",
-     {{"a", WF_DTYPE_F16, 1, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"too many dimensions", "tensor 'a' has 9 dimensions (maximum 8)",
-     {{"a", WF_DTYPE_F32, 9, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"too many elements", "tensor 'a' has too many elements",
-     {{"a", WF_DTYPE_F32, 2, {UINT64_MAX, 2}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"too many bytes", "tensor 'a' has too many bytes",
-     {{"a", WF_DTYPE_F32, 1, {UINT64_MAX / 2}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "v"}},
-    {"too far", "tensor 'b' exceeds the maximum size of a file",
-     {{"a", WF_DTYPE_F32, 1, {(uint64_t)1 << 60}}, {"b", WF_DTYPE_F32, 1, {(uint64_t)1 << 60}}}, {"k", "v"}},
-    {"metadata in another encoding", "metadata 'k' is not UTF-8",
-     {{"a", WF_DTYPE_F32, 1, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"k", "\xff"}},
-    {"format twice", "metadata 'format' is listed twice",
-     {{"a", WF_DTYPE_F32, 1, {1}}, {"b", WF_DTYPE_F32, 1, {1}}}, {"format", "np"}},
-};
-/* clang-format on */
-
-static void check_bad_entry(void **state)
-{
-    const struct bad_entry *c = *state;
-    struct folder f;
-    struct wf_safetensors_writer *w = NULL;
-    struct weft_error err = {.msg = ""};
-    folder_make(&f);
-    assert_int_equal(
-        wf_safetensors_writer_new(folder_path(&f, "m"), c->at, 2, &c->pair, 1, &w, &err),
-        WEFT_CKPT);
-    if (strstr(err.msg, c->want) == NULL)
-        fail_msg("'%s' is not in '%s'", c->want, err.msg);
-    assert_null(w);
-    assert_int_equal(folder_count(f.at), 0);
-    folder_remove(f.at);
-}
-
-static const struct wf_safetensors_entry one_entry = {"a", WF_DTYPE_F32, 1, {300000}};
-
-/* Too many elements, too few, and an abandoned writer leave the existing file unchanged. */
-static void check_unfinished(void **state)
-{
-    (void)state;
-    struct folder f;
-    struct wf_safetensors_writer *w = NULL;
-    struct weft_error err;
-    float *values = calloc(300001, sizeof *values);
-    folder_make(&f);
-    folder_put(&f, "m", "old", 3);
-    const char *path = folder_path(&f, "m");
-    assert_int_equal(wf_safetensors_writer_new(path, &one_entry, 1, NULL, 0, &w, &err),
-                     WEFT_OK);
-    assert_int_equal(wf_safetensors_writer_append(w, values, 300001, &err), WEFT_INTERNAL);
-    assert_non_null(
-        strstr(err.msg, "tensor 'a' needs 300000 elements, but 300001 were appended"));
-    assert_int_equal(wf_safetensors_writer_append(w, values, 299999, &err), WEFT_OK);
-    assert_int_equal(wf_safetensors_writer_finish(w, &err), WEFT_INTERNAL);
-    assert_non_null(strstr(err.msg, "tensor 'a' lacks 1 elements"));
-    assert_int_equal(folder_count(f.at), 2);
-    wf_safetensors_writer_free(w);
-    wf_safetensors_writer_free(NULL);
-    assert_int_equal(folder_count(f.at), 1);
-    size_t len;
-    char *old = folder_get(path, &len);
-    assert_string_equal(old, "old");
-    free(old);
-    free(values);
-    folder_remove(f.at);
-}
-
-/* A full disk, simulated by the limit on the size of files, is reported and leaves no files. */
-static void check_full(void **state)
-{
-    (void)state;
-    struct rlimit before, limit;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    signal(SIGXFSZ, SIG_IGN);
-    float *values = calloc(300000, sizeof *values);
-    /* In the middle of the data and in the last bytes, which finish() writes. */
-    static const rlim_t limits[] = {500000, 1200000};
-    for (size_t i = 0; i < WEFT_LEN(limits); i++) {
-        struct folder f;
-        struct wf_safetensors_writer *w = NULL;
-        struct weft_error err = {.msg = ""};
-        folder_make(&f);
-        limit = (struct rlimit){limits[i], before.rlim_max};
-        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-        enum weft_status st =
-            wf_safetensors_writer_new(folder_path(&f, "m"), &one_entry, 1, NULL, 0, &w, &err);
-        for (size_t k = 0; k < 300000 && st == WEFT_OK; k += 1000)
-            st = wf_safetensors_writer_append(w, values + k, 1000, &err);
-        if (st == WEFT_OK)
-            st = wf_safetensors_writer_finish(w, &err);
-        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-        assert_int_equal(st, WEFT_IO);
-        assert_non_null(strstr(err.msg, f.path));
-        assert_non_null(strstr(err.msg, strerror(EFBIG)));
-        wf_safetensors_writer_free(w);
-        assert_int_equal(folder_count(f.at), 0);
-        folder_remove(f.at);
-    }
-    signal(SIGXFSZ, SIG_DFL);
-    free(values);
-}
-
-/* Paths that are not regular files. */
+/* Paths that are not regular files are errors. */
 static void check_paths(void **state)
 {
     (void)state;
     struct folder f;
     struct wf_safetensors *s = NULL;
-    struct wf_safetensors_writer *w = NULL;
     struct weft_error err;
     folder_make(&f);
     assert_int_equal(wf_safetensors_open(folder_path(&f, "none"), &s, &err), WEFT_CKPT);
@@ -605,14 +427,10 @@ static void check_paths(void **state)
     assert_int_equal(mkfifo(folder_path(&f, "pipe"), 0600), 0);
     assert_int_equal(wf_safetensors_open(f.path, &s, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "is not a regular file"));
-    assert_int_equal(
-        wf_safetensors_writer_new(folder_path(&f, "no/m"), &one_entry, 1, NULL, 0, &w, &err),
-        WEFT_IO);
-    assert_non_null(strstr(err.msg, "no/m cannot be written: No such file"));
     folder_remove(f.at);
 }
 
-/* A file that is truncated while it is open. */
+/* A file that is truncated while it is open causes an error. */
 static void check_shortened(void **state)
 {
     (void)state;
@@ -643,55 +461,55 @@ static void check_beyond_32_bits(void **state)
     struct wf_safetensors *s = NULL;
     struct weft_error err = {.msg = ""};
     char header[200];
+
     snprintf(header, sizeof header,
              "{\"a\":{\"dtype\":\"F32\",\"shape\":[%llu],\"data_offsets\":[0,%llu]},"
              "\"b\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[%llu,%llu]}}",
              (unsigned long long)n, 4ULL * n, 4ULL * n, 4ULL * n + 2);
     size_t len;
     char *bytes = make_right(header, 0, &len);
+
     folder_make(&f);
     folder_put(&f, "m", bytes, len);
-    if (truncate(f.path, (off_t)(len + 4 * n)) ==
-        0) { /* some disks do not support such files */
+    /* Some disks do not support such files. */
+    if (truncate(f.path, (off_t)(len + 4 * n)) == 0) {
         FILE *out = fopen(f.path, "ab");
         assert_non_null(out);
         assert_int_equal(fwrite("\x80\x3f", 1, 2, out), 2);
         assert_int_equal(fclose(out), 0);
         assert_int_equal(wf_safetensors_open(f.path, &s, &err), WEFT_OK);
         float values[3] = {7, 7, 7};
+
         const struct wf_safetensors_tensor *a = wf_safetensors_find(s, "a");
         assert_int_equal(a->n, n);
         assert_int_equal(wf_safetensors_read(s, a, n - 2, 2, values, &err), WEFT_OK);
         assert_true(values[0] == 0 && values[1] == 0 && values[2] == 7);
         assert_int_equal(wf_safetensors_read(s, a, n - 2, 3, values, &err), WEFT_CKPT);
+
         const struct wf_safetensors_tensor *b = wf_safetensors_find(s, "b");
         assert_int_equal(wf_safetensors_read(s, b, 0, 1, values, &err), WEFT_OK);
         assert_true(values[0] == 1);
         wf_safetensors_free(s);
     }
+
     folder_remove(f.at);
     free(bytes);
 }
-
 int main(void)
 {
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(check_lengths),    cmocka_unit_test(check_large),
-        cmocka_unit_test(check_many),       cmocka_unit_test(check_cut),
-        cmocka_unit_test(check_listed),     cmocka_unit_test(check_dtypes),
-        cmocka_unit_test(check_halves),     cmocka_unit_test(check_rounding),
-        cmocka_unit_test(check_round_trip), cmocka_unit_test(check_unfinished),
-        cmocka_unit_test(check_full),       cmocka_unit_test(check_paths),
-        cmocka_unit_test(check_shortened),  cmocka_unit_test(check_beyond_32_bits),
+        cmocka_unit_test(check_lengths),        cmocka_unit_test(check_large),
+        cmocka_unit_test(check_many),           cmocka_unit_test(check_cut),
+        cmocka_unit_test(check_listed),         cmocka_unit_test(check_dtypes),
+        cmocka_unit_test(check_halves),         cmocka_unit_test(check_rounding),
+        cmocka_unit_test(check_paths),          cmocka_unit_test(check_shortened),
+        cmocka_unit_test(check_beyond_32_bits),
     };
-    struct CMUnitTest tests[WEFT_LEN(bad_cases) + WEFT_LEN(bad_entries) + WEFT_LEN(others)];
+    struct CMUnitTest tests[WEFT_LEN(bad_cases) + WEFT_LEN(others)];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(bad_cases); i++)
         tests[n++] =
             (struct CMUnitTest){bad_cases[i].name, check_bad, NULL, NULL, &bad_cases[i]};
-    for (size_t i = 0; i < WEFT_LEN(bad_entries); i++)
-        tests[n++] = (struct CMUnitTest){bad_entries[i].name, check_bad_entry, NULL, NULL,
-                                         &bad_entries[i]};
     for (size_t i = 0; i < WEFT_LEN(others); i++)
         tests[n++] = others[i];
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL) != 0;

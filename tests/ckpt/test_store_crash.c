@@ -1,9 +1,9 @@
 /* Tests crashes and failures at every system call while checkpoints are written and pruned.
  *
- * This program defines the system calls itself and so intercepts those of the store.  It can end
- * the process before the n-th call, as kill -9 does, or make a call fail.  It also records all
- * changes that are not synced yet and reverts them when the process ends, as a power cut may do.
- * Nothing is really synced, which is faster.
+ * This program defines the system calls itself and so intercepts those of the store.  It can
+ * end the process before the n-th call, as kill -9 does, or make a call fail.  It also records
+ * all changes that are not synced yet and reverts them when the process ends, as a power cut
+ * may do.  Nothing is really synced, which is faster.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -120,6 +120,7 @@ static void forget(int fd)
 static void take_back(const struct done *d)
 {
     struct stat st;
+
     switch (d->change) {
     case CREATE:
         syscall(SYS_unlinkat, d->dir, d->name, 0);
@@ -183,7 +184,7 @@ static bool hit(bool changes)
     return true;
 }
 
-/* -- the calls ------------------------------------------------------------------------------ */
+/* -- the calls ----------------------------------------------------------------------------- */
 
 int openat(int dir, const char *name, int flags, ...)
 {
@@ -296,7 +297,7 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
     return result;
 }
 
-/* A directory whose files wait in `grave` is not empty for the system: do nothing then. */
+/* Returns true if a directory has no entries.  Removed files are in `grave`. */
 static bool is_empty(int dir, const char *name)
 {
     int fd = raw_openat(dir, name, O_RDONLY | O_DIRECTORY, 0);
@@ -314,8 +315,10 @@ int unlinkat(int dir, const char *name, int flags)
 {
     if (hit(true))
         return -1;
+
     if (!plan.on || plan.grave[0] == '\0')
         return (int)syscall(SYS_unlinkat, dir, name, flags);
+
     char buried[160];
     snprintf(buried, sizeof buried, "%s/%ld", plan.grave, n_buried++);
     if (flags & AT_REMOVEDIR) {
@@ -328,6 +331,7 @@ int unlinkat(int dir, const char *name, int flags)
             remember(RMDIR, dir, name, buried);
         return result;
     }
+
     syscall(SYS_linkat, dir, name, AT_FDCWD, buried, 0);
     int result = (int)syscall(SYS_unlinkat, dir, name, 0);
     if (result == 0)
@@ -335,9 +339,10 @@ int unlinkat(int dir, const char *name, int flags)
     return result;
 }
 
-/* -- crashes -------------------------------------------------------------------------------- */
+/* -- crashes ------------------------------------------------------------------------------- */
 
-/* Three checkpoints, of which two are kept; the last one is saved twice, divided differently. */
+/* Three checkpoints, of which two are kept.  The last one is saved twice,
+ * with two divisions. */
 enum { N_SAVES = 4 };
 static const uint64_t steps[N_SAVES] = {10, 20, 30, 30};
 
@@ -347,7 +352,7 @@ static struct saved_options save_options(const char *root, size_t i)
     return (struct saved_options){root, runs[i], steps[i], i == 3 ? 2 : 3, 5 + i, 2, true};
 }
 
-/* In memory if possible: nothing needs to survive. */
+/* Makes the folder in memory if possible, since nothing needs to survive. */
 static void make_folder(struct folder *f)
 {
     snprintf(f->at, sizeof f->at, "/dev/shm/weft-test-XXXXXX");
@@ -418,22 +423,26 @@ static void check_next_run(void)
     assert_int_equal(folder_count(plan.root), 1);
 }
 
-/* Crashes before change `at`.  Returns true if the newest acknowledged checkpoint or a newer one is
- * found bit for bit.  Sets *ended if there are fewer changes. */
+/* Crashes before change `at`.  Returns true if the newest acknowledged checkpoint or a newer
+ * one is found bit for bit.  Sets *ended if there are fewer changes. */
 static bool survives(long at, enum loss loss, enum sabotage sabotage, bool no_exchange,
                      bool *ended)
 {
     struct folder f;
     int ack[2], status, newest = 0;
     unsigned char step;
+
     make_folder(&f);
     set_plan(&f);
     assert_int_equal(mkdir(plan.root, 0777) | mkdir(plan.grave, 0777), 0);
     assert_int_equal(pipe(ack), 0);
+
     plan.crash_at = at;
     plan.loss = loss;
     plan.sabotage = sabotage;
     plan.no_exchange = no_exchange;
+
+    /* Reads the steps that the process acknowledged. */
     pid_t pid = fork();
     if (pid == 0)
         save_all(ack[1]);
@@ -441,9 +450,11 @@ static bool survives(long at, enum loss loss, enum sabotage sabotage, bool no_ex
     while (read(ack[0], &step, 1) == 1)
         newest = step;
     close(ack[0]);
+
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 77 || WEXITSTATUS(status) == 0));
     *ended = WEXITSTATUS(status) == 0;
+
     int found = found_step();
     bool good = found >= newest;
     if (good && sabotage == NONE)
@@ -451,6 +462,7 @@ static bool survives(long at, enum loss loss, enum sabotage sabotage, bool no_ex
     else if (!good && sabotage == NONE)
         print_message("change %ld, loss %d: acknowledged %d, found %d\n", at, loss, newest,
                       found);
+
     folder_remove(f.at);
     return good;
 }
@@ -477,7 +489,8 @@ static void check_crashes(void **state)
     assert_true(n_points > 100 / SAVED_STRIDE);
 }
 
-/* Without an exchange of names step 30 is missing for a moment, but there is always a checkpoint. */
+/* Without an exchange of names step 30 is missing for a moment, but there is
+ * always a checkpoint. */
 static void check_crashes_without_exchange(void **state)
 {
     (void)state;
@@ -493,7 +506,7 @@ static void check_teeth(void **state)
     assert_true(sweep(LOSE_ALL, sabotage, 3, false, &n_points) > 0);
 }
 
-/* -- failures ------------------------------------------------------------------------------- */
+/* -- failures ------------------------------------------------------------------------------ */
 
 static size_t count_open(void)
 {
@@ -517,29 +530,34 @@ static const struct failure {
     bool permanent;
 } failures[] = {{EIO, false}, {EIO, true}, {ENOSPC, false}};
 
-/* After a failure of the n-th call, acknowledged checkpoints stay, nothing leaks, an error has a
- * message, and the next checkpoint succeeds. */
+/* After a failure of the n-th call, acknowledged checkpoints stay, nothing leaks, an error has
+ * a message, and the next checkpoint succeeds. */
 static bool fail_at(long at, const struct failure *how)
 {
     struct folder f;
     struct weft_error err = {.msg = ""};
+
     set_failing(&f);
     size_t n_open = count_open();
     struct saved_options o = save_options(plan.root, 2);
+
     plan.fail_at = at;
     plan.with = how->with;
     plan.permanent = how->permanent;
     plan.on = true;
     enum weft_status st = saved_write(&o, &err);
     plan.on = false;
+
     bool reached = plan.count >= at;
     assert_int_equal(count_open(), n_open);
     assert_true(st == WEFT_OK || (err.status == st && err.msg[0] != '\0'));
     int found = found_step();
+
     if (found < (st == WEFT_OK ? 30 : 20))
         fail_msg("call %ld: found %d after '%s'", at, found, err.msg);
     if (!how->permanent && st != WEFT_OK && found == 20 && count_hidden(plan.root) != 0)
         fail_msg("call %ld: a temporary directory is left after '%s'", at, err.msg);
+
     check_next_run();
     folder_remove(f.at);
     return reached;
@@ -585,6 +603,7 @@ int main(void)
     static const char *const failure_names[] = {"EIO once", "EIO permanently", "ENOSPC once"};
     struct CMUnitTest tests[2 + WEFT_LEN(losses) + WEFT_LEN(sabotages) + WEFT_LEN(failures)] = {
         cmocka_unit_test(check_halves), cmocka_unit_test(check_crashes_without_exchange)};
+
     size_t n = 2;
     for (size_t i = 0; i < WEFT_LEN(losses); i++)
         tests[n++] = (struct CMUnitTest){loss_names[i], check_crashes, NULL, NULL, &losses[i]};
@@ -594,5 +613,6 @@ int main(void)
     for (size_t i = 0; i < WEFT_LEN(failures); i++)
         tests[n++] = (struct CMUnitTest){failure_names[i], check_failures, NULL, NULL,
                                          (void *)&failures[i]};
+
     return cmocka_run_group_tests_name("store_crash", tests, NULL, NULL) != 0;
 }

@@ -1,5 +1,5 @@
-/* Tests damaged checkpoints: every changed byte is detected and reported, and an older checkpoint
- * is used; no manifest can make the reader leave its directory or block. */
+/* Tests damaged checkpoints: every changed byte is detected and reported, and an older
+ * checkpoint is used; no manifest can make the reader leave its directory or block. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include "folder.h"
 #include "training/ckpt/store.h"
 
-/* Two checkpoints of three ranks; the tests damage the newer one. */
+/* Writes two checkpoints of three ranks.  The tests damage the newer one. */
 static void make_two(struct folder *f)
 {
     folder_make(f);
@@ -149,9 +149,11 @@ static void check_data_bits(void **state)
     (void)state;
     enum { FLIPS = 10000 / SAVED_STRIDE };
     struct folder f;
+
     make_two(&f);
     int fds[3];
     size_t begin[3], end[3];
+
     for (int r = 0; r < 3; r++) {
         char name[32];
         snprintf(name, sizeof name, "rank-%05d.safetensors", r);
@@ -160,17 +162,20 @@ static void check_data_bits(void **state)
         begin[r] = header_bytes(fds[r]);
         end[r] = (size_t)lseek(fds[r], 0, SEEK_END);
     }
+
     uint64_t seed = 4;
     for (int i = 0; i < FLIPS; i++) {
         size_t r = (size_t)saved_draw(&seed, 3);
         size_t at = begin[r] + (size_t)saved_draw(&seed, end[r] - begin[r]);
         unsigned char mask = (unsigned char)(1 << saved_draw(&seed, 8));
         char want[64], said[500];
+
         flip(fds[r], at, mask);
         const char *msg = open_newer(&f, true);
         snprintf(want, sizeof want, "step-00000020: rank-%05zu.safetensors: '", r);
         if (msg == NULL || strstr(msg, want) == NULL || strstr(msg, "of parameter '") == NULL)
             fail_msg("byte %zu of file %zu: %s", at, r, msg == NULL ? "not found" : msg);
+
         snprintf(said, sizeof said, "%s", msg);
         if (i % 500 == 0) {
             expect_read_finds(&f, said);
@@ -178,6 +183,7 @@ static void check_data_bits(void **state)
         }
         flip(fds[r], at, mask);
     }
+
     for (int r = 0; r < 3; r++)
         close(fds[r]);
     expect_good(&f);
@@ -194,8 +200,10 @@ static void check_names_the_tensor(void **state)
     struct wf_store_writer *w = NULL;
     char *blob = NULL;
     size_t bytes;
+
     folder_make(&f);
     assert_int_equal(wf_store_writer_new(f.at, 20, "r", 4, &w, NULL), WEFT_OK);
+
     for (uint64_t i = 0; i < 2; i++) {
         assert_int_equal(
             wf_store_writer_add(w, "a", 1, &two, WF_STORE_FIELD_VALUE, i, &x, 1, NULL),
@@ -204,16 +212,20 @@ static void check_names_the_tensor(void **state)
             wf_store_writer_add(w, "b", 1, &two, WF_STORE_FIELD_VALUE, i, &y, 1, NULL),
             WEFT_OK);
     }
+
     assert_int_equal(wf_store_writer_finish(w, &blob, &bytes, NULL), WEFT_OK);
     struct wf_store_commit_info parts = {f.at,   20, "r", "", "", (const char *const *)&blob,
                                          &bytes, 1};
     assert_int_equal(wf_store_commit(&parts, 1, NULL), WEFT_OK);
+
     wf_store_writer_free(w);
     free(blob);
+
     int fd = open(newer_path(&f, "rank-00004.safetensors"), O_RDWR);
     flip(fd, header_bytes(fd) + 3 * sizeof(float), 1);
     assert_non_null(strstr(open_newer(&f, true), "rank-00004.safetensors: 'value' of parameter "
                                                  "'b', elements 1 .. 1, does not match"));
+
     close(fd);
     folder_remove(f.at);
 }
@@ -284,7 +296,8 @@ static void do_swap(struct folder *f)
     assert_int_equal(rename(a, c) | rename(b, a) | rename(c, b), 0);
 }
 
-/* From another run and step, but of the same length: both are divided in the same way. */
+/* Copies a file of another run and step.  It has the same length, since both are divided in the
+ * same way. */
 static void do_stale(struct folder *f)
 {
     copy(folder_path(f, "step-00000010/rank-00001.safetensors"),
@@ -405,31 +418,37 @@ static void check_writer_follows_nothing(void **state)
     struct weft_error err;
     char *blob = NULL;
     size_t bytes, n;
+
     folder_make(&f);
     folder_put(&f, "victim", "untouched", 9);
     assert_int_equal(mkdir(folder_path(&f, "elsewhere"), 0777), 0);
     assert_int_equal(symlink("elsewhere", folder_path(&f, ".step-00000001.r.tmp")), 0);
+
     assert_int_equal(wf_store_writer_new(f.at, 1, "r", 0, &w, &err), WEFT_IO);
     assert_int_equal(wf_store_abort(f.at, 1, "r", &err), WEFT_IO);
+
     assert_int_equal(mkdir(folder_path(&f, ".step-00000002.r.tmp"), 0777), 0);
     assert_int_equal(
         symlink("../victim", folder_path(&f, ".step-00000002.r.tmp/rank-00000.safetensors")),
         0);
     assert_int_equal(
         symlink("../victim", folder_path(&f, ".step-00000002.r.tmp/manifest.json")), 0);
+
     assert_int_equal(wf_store_writer_new(f.at, 2, "r", 0, &w, &err), WEFT_OK);
     assert_int_equal(wf_store_writer_finish(w, &blob, &bytes, &err), WEFT_CKPT);
     wf_store_writer_free(w);
     assert_int_equal(wf_store_abort(f.at, 2, "r", &err), WEFT_OK);
+
     char *text = folder_get(folder_path(&f, "victim"), &n);
     assert_string_equal(text, "untouched");
     free(text);
     folder_remove(f.at);
 }
 
-/* -- malicious manifests with a correct hash ------------------------------------------------ */
+/* -- malicious manifests with a correct hash ----------------------------------------------- */
 
-/* Replaces the hash at the end by the right one, computed with the other form of the function. */
+/* Replaces the hash at the end by the right one, computed with the other form
+ * of the function. */
 static void seal(char *text, size_t n)
 {
     const size_t tail = 3, digits = 32;
@@ -481,19 +500,23 @@ static void check_lie(void **state)
     const struct lie *c = *state;
     struct folder f;
     size_t n;
+
     make_two(&f);
     char *text = folder_get(newer_path(&f, "manifest.json"), &n);
     char *at = strstr(text, c->from);
     assert_non_null(at);
+
     size_t n_from = strlen(c->from), n_to = strlen(c->to);
     char *lied = malloc(n - n_from + n_to + 1);
     assert_non_null(lied);
+
     memcpy(lied, text, (size_t)(at - text));
     memcpy(lied + (at - text), c->to, n_to);
     strcpy(lied + (at - text) + n_to, at + n_from);
     n = n - n_from + n_to;
     seal(lied, n);
     folder_put(&f, "step-00000020/manifest.json", lied, n);
+
     expect_skip(&f, c->want);
     free(text);
     free(lied);

@@ -29,7 +29,7 @@ static const struct weft_model model = {.arch = WEFT_ARCH_GPT2,
 static const struct wf_hf_tensor tensors[] = {{"transformer.b", 2, {ROWS, COLS}},
                                               {"transformer.a", 1, {FEW}}};
 
-/* Halves of small integers, which BF16 represents exactly. */
+/* Returns half of a small integer, which BF16 represents exactly. */
 static float value_at(size_t i)
 {
     return (float)((int)(i % 101) - 50) * 0.5F;
@@ -61,7 +61,7 @@ static void hash_of(const char *dir, char out[WF_HASH_HEX_SIZE])
     wf_weights_free(w);
 }
 
-/* Returns all hashed bytes in order, as the header defines them. */
+/* All hashed bytes in order, as the header defines them. */
 struct bytes {
     unsigned char *at;
     size_t n;
@@ -95,23 +95,28 @@ static void check_bytes(void **state)
     struct folder f;
     struct bytes b = {malloc(1000 + 4 * (ROWS * COLS + FEW)), 0};
     char want[WF_HASH_HEX_SIZE], got[WF_HASH_HEX_SIZE];
+
     assert_non_null(b.at);
     put(&b, "transformer.b", 14);
     put_number(&b, 2, 8);
     put_number(&b, ROWS, 8);
     put_number(&b, COLS, 8);
     put_values(&b, 0, ROWS * COLS);
+
     put(&b, "transformer.a", 14);
     put_number(&b, 1, 8);
     put_number(&b, FEW, 8);
     put_values(&b, 1, FEW);
+
     XXH128_hash_t hash = XXH3_128bits(b.at, b.n);
     snprintf(want, sizeof want, "%016llx%016llx", (unsigned long long)hash.high64,
              (unsigned long long)hash.low64);
+
     folder_make(&f);
     write_model(folder_path(&f, "m"), WF_DTYPE_F32, 0, SIZE_MAX);
     hash_of(folder_path(&f, "m"), got);
     assert_string_equal(got, want);
+
     folder_remove(f.at);
     free(b.at);
 }

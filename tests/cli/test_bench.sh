@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that weft bench train and checkpoint print figures and leave no files.  Speed is not checked.
+# Checks that weft bench train, checkpoint and sim print figures and leave no files.  Speed is not checked.
 . "$(dirname -- "$0")/common.bash"
 
 shape=(--spec d1 --batch 1 --seq 8 --threads 1)
@@ -42,6 +42,10 @@ for when in 'INT 0.2' 'TERM 0.7'; do
     holds test "$code" -eq $((128 + $(kill -l "$signal")))
     holds test -z "$(ls -A disk)"
     holds test ! -s err
+done
+run 0 bench sim --repeat 1 --json
+for key in actions_s action_scenarios_s fleet_step_s reference_cache; do
+    out_has "\"$key\":"
 done
 run 2 bench nothing
 err_has 'generate or checkpoint'

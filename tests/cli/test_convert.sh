@@ -19,7 +19,7 @@ for model in gpt2-tiny llama-tiny llama-tiny-tied-residual; do
     run 0 convert "$model" "$model-short" --type bf16
     out_has ', bf16'
     holds grep -q bfloat16 "$model-short/config.json"
-    run 0 convert "$model-short" "$model-many" --type bf16 --shard-bytes 40000
+    run 0 convert "$model-short" "$model-many" --type bf16 --shard-bytes 40kB
     holds test -e "$model-many/model.safetensors.index.json"
     run 0 convert "$model-many" "$model-one" -t bf16
     holds cmp "$model-short/model.safetensors" "$model-one/model.safetensors"
@@ -239,6 +239,9 @@ err_has 'convert needs IN and OUT'
 run 2 convert a b c
 run 2 convert gpt2.bin x --shard-bytes 0
 run 2 convert gpt2.bin x --shard-bytes 1e9
+run 2 convert gpt2.bin x --shard-bytes 1ms
+err_has 'give bytes, as in 80GB'
+run 2 convert gpt2.bin x --shard-bytes 0.1B
 run 2 convert gpt2.bin x --type f16
 run 2 convert gpt2.bin x --to nothing
 run 2 convert gpt2.bin x --step 3

@@ -82,6 +82,48 @@ if [ -w /dev/full ]; then
         run 8 draw plan.csv -f $form -o /dev/full
     done
 fi
+
+# The profiles of PyTorch are the ranks of one trace.  The makespan of each is the end of rank 0's
+# last annotation minus the start of the first one of both (docs/formats/trace.md).
+for rank in 0 1; do
+    cp "$WEFT_TEST_DATA/kineto_1f1b_rank$rank.json" "rank$rank.json"
+    gzip -c "rank$rank.json" >"rank$rank.json.gz"
+done
+run 0 draw rank1.json rank0.json --width 100
+out_has 'torch: 2 ranks, 2 stages, 8 micros'
+out_has 'makespan 1.03689 s'
+out_lacks 'wait'
+run 0 draw rank0.json.gz rank1.json --lanes --width 100
+holds test "$(grep -c '^  wait ' out)" = 2
+holds test "$(grep -c '^  recv ' out)" = 2
+run 0 plan -s 1f1b -p 2 -m 8 -o torch.csv
+run 0 draw torch.csv rank0.json rank1.json --unit 10ms -o both.html
+holds grep -q '1f1b: 2 ranks' both.html
+holds grep -q 'torch: 2 ranks' both.html
+run 2 draw torch.csv rank0.json rank1.json
+err_has 'give the length of an abstract unit'
+run 0 draw rank0.json rank1.json --lanes -o lanes.svg
+holds grep -q '>wait<' lanes.svg
+holds grep -q '>coll<' lanes.svg
+run 0 draw rank0.json rank1.json -o torch.trace
+holds grep -q '^1 wait 1F0 ' torch.trace
+run 0 draw torch.trace -o again.trace
+holds cmp torch.trace again.trace
+run 3 draw rank0.json rank0.json.gz
+err_has 'rank0.json.gz: rank 0 is also the rank of rank0.json'
+head -c 900 rank0.json.gz >cut.json.gz
+run 3 draw cut.json.gz
+err_has 'cut.json.gz: the compressed data is truncated'
+{ head -c 900 rank0.json.gz; head -c 900 rank1.json.gz; } >damaged.json.gz
+run 3 draw damaged.json.gz
+err_has 'damaged.json.gz: the compressed data is damaged'
+head -c 900 rank0.json >cut.json
+run 3 draw cut.json
+err_has 'cut.json: byte 901: the JSON text is incomplete'
+echo '{"a": 1}' >other.json
+run 3 draw other.json
+err_has 'other.json: not a profile of PyTorch: it has no traceEvents'
+
 # The traces of a run that continues in another layout match its schedule.
 tiny=$WEFT_TEST_DATA/train/gpt2-tiny
 settings=(--model.dir="$tiny" --data.train="$tiny/tokens.bin" --data.batch=10 --data.seq=8 --parallel.micros=5

@@ -40,6 +40,20 @@ run 0 eval --model "$tiny" --data val-000000.bin --precision bf16 --threads 1
 out_has 'bits per byte   '
 out_has '(2.0000 bytes per token)'
 
+# The loss does not depend on ranks.
+for model in gpt2-tiny llama-tiny llama-tiny-tied-residual; do
+    run 0 eval --model "$data/$model" --data "$data/$model/tokens.bin" --batch 2 --json
+    one=$(value loss)
+    run 0 eval --model "$data/$model" --data "$data/$model/tokens.bin" --batch 2 --ranks 2 \
+        --threads 1 --json
+    holds test "$(value loss)" = "$one"
+done
+run 2 eval --model "$tiny" --data "$tiny/tokens.bin" --ranks 99
+err_has '99'
+# A token file that does not exist is reported by all ranks together.
+run 3 eval --model "$tiny" --data nowhere.bin --ranks 2
+err_has 'nowhere.bin'
+
 run 2 eval
 err_has 'needs --model and --data'
 run 2 eval --model "$tiny"

@@ -33,6 +33,12 @@ for model in gpt2-tiny llama-tiny llama-tiny-tied-residual; do
     holds test "$(cat out)" = "$(cut -d' ' -f9- <first)"
     run_summary 0 generate --model "$data/$model" --tokens 5,6,7 -n 20 --seed 4
     holds test "$(cat out)" != "$(cat first)"
+    # Without options, the defaults of the help apply.
+    run_summary 0 generate --model "$data/$model" --tokens 5,6,7 -n 20
+    cp out defaults
+    run_summary 0 generate --model "$data/$model" --tokens 5,6,7 -n 20 --temperature 0.8 --top-k 50 \
+        --top-p 1 --seed 42
+    holds cmp out defaults
     # Three ways to select greedy decoding.
     run_summary 0 generate --model "$data/$model" --tokens 5,6,7 -n 10 --temperature 0
     cp out greedy

@@ -136,6 +136,15 @@ err_has 'bad_letters.csv:1:4'
 run 3 inspect "$WEFT_TEST_DATA/bad_version.csv"
 run 0 inspect "$WEFT_TEST_DATA/trace_measured.trace"
 out_has 'trace    measured, 4 ranks, 4 stages, 8 micros, 160 events'
+out_has '  0        F         8      10.36       9.83     10.436     10.776'
+run 0 inspect "$WEFT_TEST_DATA/kineto_zb_v_rank1.json"
+out_has 'trace    torch, 2 ranks, 3 stages, 8 micros, 102 events, 2582.38 ms'
+gzip -c "$WEFT_TEST_DATA/kineto_zb_v_rank1.json" >torch.json.gz
+run 0 inspect --json torch.json.gz
+out_has '"costs":[{},{"F":{"n":8,"mean":'
+"$WEFT" draw "$WEFT_TEST_DATA"/kineto_1f1b_rank?.json -o torch.trace >/dev/null
+run 0 inspect torch.trace
+out_has '  hop      C         9 '
 head -c 700 "$WEFT_TEST_DATA/trace_measured.trace" >cut.trace
 run 3 inspect cut.trace
 err_has 'cut.trace'
@@ -196,7 +205,7 @@ out_lacks lost
 kill -s KILL $pid
 wait $pid 2>/dev/null
 run 0 inspect runs/k
-out_has 'ranks    4, 4 gone'
+out_has 'ranks    4, 4 ended unexpectedly'
 holds grep -Eqx "lost     rank [0-3] \(host $(uname -n | cut -c 1-63), pid $pid\): last heartbeat ([0-9-]+ )?[0-9]{2}:[0-9]{2}:[0-9]{2}, step [0-9]+, .*" out
 holds test "$(grep -c 'ended with its process' out)" -eq 3
 run 4 inspect --hash runs/k

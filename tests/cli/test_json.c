@@ -32,8 +32,8 @@ static struct json_case {
     {"half a pair", "(0F0;0B0)OVERLAP_F_B\\n", "", 0, "deadlock", "0B0", 0, 1, 1},
     {"a finding at a cell", "0F0,0F1,0B1,0B0,0B0\\n", "", 0, "duplicate", "0B0", 0, 4, 0},
     {"a deadlock", "0F0,0B0,0F1,0B1\\n1F1,1F0,1B0,1B1\\n", "", 0, "deadlock", "0B0", 0, 1, 2},
-    {"a deadlock of sends", "0F0,0F1,0B0,0B1\\n1F0,1B0,1F1,1B1\\n", "--transport rendezvous", 0,
-     "deadlock", "0SEND_F1", 0, 3, 2},
+    {"a deadlock of sends", "0F0,0F1,0B0,0B1\\n1F0,1B0,1F1,1B1\\n",
+     "--lower=weft --transport rendezvous", 0, "deadlock", "0SEND_F1", 0, 3, 2},
 };
 
 /* Runs `weft check - --json` on a text and parses its output.  The exit code must be `code`. */

@@ -76,6 +76,19 @@ for name in 1f1b zb-auto zb-v-auto greedy-1f1b; do
     done
 done
 
+# The layout string of a partition is printed, and can be given again.
+run 0 plan -s 1f1b -p 4 -m 8 --layers-per-stage 3,2,2,0
+out_has 'layout            Et*3|(tt|)*2,L'
+run 0 plan -s 1f1b -p 4 -m 8 --partition 'Et*3|(tt|)*2,m*2L' --json
+out_has '"head":true,"mtp_layers":2}'
+run 0 plan -s 1f1b -p 4 -m 8 --partition 'Et*3|(tt|)*2,m*2L' --layer-cost F=1,I=1,W=1
+out_has 'layers            E+3 2 2 0+2m+L'
+out_has 'layout            Et*3|(tt|)*2,mmL'
+run 0 plan -s 1f1b -p 4 -m 8 --export torchtitan -o titan.py
+holds grep -q '^    \["layers.3", "norm", "lm_head"\],$' titan.py
+run 0 plan -s 1f1b -p 4 -m 8
+out_lacks 'layout'
+
 # A limit applies to the order that a search finds, not only to the initial one: the result is an error,
 # or bytes within the limits.
 limits=20:36:28:20:3
@@ -115,6 +128,38 @@ for depth in depth= depth=x depth=-1 depth=1x depth=18446744073709551616; do
 done
 run 2 check folder --channels both
 err_has "--channels: 'both' is not one of direction|pair"
+
+# Recomputation reduces the bytes of a plan and adds time.
+gpipe=(-s gpipe -p 2 -m 4 --model d4 --json)
+figure() { sed -n "s/.*\"$1\":\[*\([0-9.e+]*\).*/\1/p" out | head -n 1; }
+run 0 plan "${gpipe[@]}"
+makespan=$(figure makespan) bytes=$(figure rank_bytes)
+for what_is in full full:0-3 full:s0-1; do
+    run 0 plan "${gpipe[@]}" --recompute "$what_is"
+    awk "BEGIN { exit !($(figure makespan) > $makespan) }" || fail "makespan is not above $makespan"
+    awk "BEGIN { exit !($(figure rank_bytes) < $bytes) }" || fail "bytes are not below $bytes"
+done
+run 2 plan "${gpipe[@]}" --recompute fulll
+err_has "--recompute: column 5: unexpected 'l'"
+run 2 plan "${gpipe[@]}" --recompute full:4
+err_has '--recompute: column 6: there is no layer 4; expected 0 to 3'
+run 2 plan "${gpipe[@]}" --recompute auto
+err_has '--recompute: auto is for training'
+run 2 plan -s gpipe -p 2 -m 4 --recompute full
+err_has '--recompute needs --model'
+run 0 simulate "${gpipe[@]}" --recompute full
+# The parts of the state: 4 bytes of weights, 8 of gradients and 8 of moments per parameter.
+weights=$(figure weight_bytes)
+check_figure() { [ "$(figure "$1")" = "$2" ] || fail "$1 is $(figure "$1"), not $2"; }
+check_figure gradient_bytes $((2 * weights))
+check_figure state_bytes $((weights + $(figure packed_bytes) + 2 * weights + $(figure optimizer_bytes)))
+run 0 compare -p 2 -m 4 --model d4 --recompute full
+layouts=(tune -p 2 --model d4 --global-batch 2 --iterations 1)
+run 0 "${layouts[@]}" --recompute full:0-3
+run 2 "${layouts[@]}" --recompute full:s0
+err_has '--recompute: layouts have different stages; list the layers'
+run 2 tune -p 2 --layers 4 --global-batch 2 --recompute full
+err_has '--recompute needs --model'
 
 : >empty.csv
 run 5 check empty.csv

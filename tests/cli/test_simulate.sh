@@ -5,7 +5,7 @@
 two_nodes='node:2 rank:2 intra:200GB/s,2us inter:25GB/s,8us'
 
 run 0 simulate -s 1f1b -p 4 -m 8
-out_has 'makespan          33, bubble 27.3%'
+out_has 'makespan          33 time units, bubble 27.3%'
 out_has 'idle by cause     warm-up'
 out_has 'critical path'
 out_has 'bound             33: the makespan is at most 0.0% above the optimum'
@@ -16,7 +16,17 @@ run 0 simulate -s zb-v -p 4 -m 8 --samples 100 --jitter lognormal:0.1
 out_has 'samples           100: p5'
 run 0 simulate -s 1f1b -p 2 -m 4 --speed 1:2 --json
 out_has '"critical_path"'
-out_lacks '"bound"'
+out_has '"bound":{"makespan":27,' # rank 1: F of rank 0, 4 x 3 x 2, B of rank 0
+run 0 simulate -s chimera -p 2 -m 4 --speed 1:2 --json
+out_lacks '"bound"' # every stage runs on both ranks
+
+# The closed forms (P - 1) / M and 1 - (P - 1) / M, in both commands.
+for command in plan simulate; do
+    run 0 $command -s 1f1b -p 3 -m 8 --json
+    out_has '"bubble_ratio":0.25,"efficiency":0.75,'
+    run 0 $command -s 1f1b -p 4 -m 2 --json
+    out_has '"bubble_ratio":1.5,"efficiency":-0.5,'
+done
 
 # The output is reproducible.
 run 0 simulate -s zb-h1 -p 4 -m 8 --samples 200 --json
@@ -25,16 +35,7 @@ run 0 simulate -s zb-h1 -p 4 -m 8 --samples 200 --json
 holds cmp out first
 
 # Costs from a measured trace of stages 0 and 1; the second takes twice as long.
-cat >run.trace <<'END'
-# weft trace 1
-# weft name run
-# weft ranks 2 stages 2 micros 1
-# weft unit 0.001
-0 compute 0F0 0 2
-1 compute 1F0 2 4
-1 compute 1B0 6 8
-0 compute 0B0 14 4
-END
+cp "$WEFT_TEST_DATA/trace_two_stages.trace" run.trace
 run 0 simulate -s 1f1b -p 2 -m 4 --cost-from run.trace
 out_has 'makespan          54' # 2 + 4 x 12 + 4
 run 2 simulate -s 1f1b -p 4 -m 4 --cost-from run.trace
@@ -44,6 +45,29 @@ err_has 'not both'
 printf '# weft trace 1\nnonsense\n' >bad.trace
 run 3 simulate -s 1f1b -p 2 -m 4 --cost-from bad.trace
 err_has 'bad.trace:2:1'
+
+# Costs from the profiles of PyTorch.  With two stages, 1f1b takes 8 times F + B of the slower stage
+# at least; a hop was measured, so that a plan with it takes longer than one without.
+for rank in 0 1; do cp "$WEFT_TEST_DATA/kineto_1f1b_rank$rank.json" "rank$rank.json"; done
+gzip rank1.json
+run 0 simulate -s 1f1b -p 2 -m 8 --cost-from rank0.json,rank1.json.gz --json
+with=$(grep -o '"makespan":[0-9]*' out | head -n 1)
+run 0 simulate -s 1f1b -p 2 -m 8 --cost-from rank0.json,rank1.json.gz --json \
+    --cluster 'rank:2 intra:1GB/s,0us'
+without=$(grep -o '"makespan":[0-9]*' out | head -n 1)
+holds test "${with#*:}" -gt "${without#*:}"
+holds test "${without#*:}" -gt 800
+run 0 plan -s zb-h1 -p 2 -m 8 --cost-from rank0.json,rank1.json.gz
+run 0 compare -p 2 -m 8 --cost-from rank0.json,rank1.json.gz
+out_has 'zb-h1'
+cp rank0.json 'a,b.json'
+run 3 simulate -s 1f1b -p 2 -m 8 --cost-from rank0.json,a,b.json
+err_has 'a: No such file'
+run 3 simulate -s 1f1b -p 2 -m 8 --cost-from rank0.json,rank0.json
+err_has 'rank 0 is also the rank of'
+run 2 simulate -s 1f1b -p 2 -m 8 --cost-from rank0.json,run.trace
+err_has '2 measured traces'
+run 0 simulate -s gpipe -p 1 -m 8 --cost-from a,b.json
 
 # Costs in a file.
 printf 'F: [11, 8, 12]\nI: [6, 7, 14]\nW: [4, 8, 3]\nC: 1\nmem: {F: 3, I: -1, W: -2}\nmem_limit: 18\n' >cost.yaml
@@ -87,8 +111,8 @@ out_has 'residual blocks   5, cache full'
 out_has 'stage 0 to 1, rank 0 to 1:  blocks 0-1'
 out_has 'stage 1 to 2, rank 1 to 0:  block 2'
 out_has '4 sends each way of 9'
-out_has '2800 bytes: 16 blocks and 12 activations of 100 bytes'
-out_has '14000 bytes: 16 block gradients of 800 and 12 gradients of 100 bytes'
+out_has '2.8kB: 16 blocks and 12 activations of 100B'
+out_has '14kB: 16 block gradients of 800B and 12 gradients of 100B'
 out_has 'peak cached bytes'
 run 0 simulate -s greedy-gpipe -p 4 -m 1 --chunks 2 --layers 8 --cache-model reference --layers-per-block 8 \
     --payload-bytes 100 --communication block_residual_cache \
@@ -101,16 +125,19 @@ run 0 compare -p 4 -m 8
 out_has '* interleaved-zb '
 out_has 'dualpipe '
 run 0 compare -p 4 -m 8 --mem-limit 3 --sort memory
-out_lacks ' gpipe '
+holds grep -qE '^  gpipe +1  rank 0 peaks at 8, over its memory limit of 3' out
 out_has 'v-min'
 run 0 compare -p 3 -m 5 --chunks 2:3 --json
 holds grep -q '"schedule":"1f1b"' out
-out_lacks '"schedule":"chimera"' # an odd number of ranks
+holds grep -q '"schedule":"chimera","chunks":1,"reason":' out # an odd number of ranks
+run 0 compare -p 3 -m 6 --cost F=11:8:12,I=6:7:14,W=4:8:3 --bytes 1e6 --cluster 'rank:3 intra:1GB/s' --speed 1:2:1
+out_has 'omitted'
+out_has '3 values for 6 stages'
 run 2 compare -p 4
 err_has '--micros'
 run 2 compare -p 4 -m 8 --chunks 0
 err_has 'chunks: 0 is not a whole number'
 run 2 compare -p 4 -m 8 --cost F=1:2
-err_has '2 values for 1 stage; '
+err_has '2 values for 4 stages; '
 
 finish

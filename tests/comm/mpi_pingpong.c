@@ -50,11 +50,14 @@ static enum weft_status measure(struct weft_comm *comm, void *arg, struct weft_e
 {
     const struct sizes *s = arg;
     int64_t best[2] = {INT64_MAX, INT64_MAX};
+
     if (weft_comm_size(comm) != 2)
         return WEFT_FAIL(err, WEFT_USAGE, "mpi_pingpong needs two ranks");
+
     char *at = calloc(1, s->bytes + 1);
     if (at == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory");
+
     enum weft_status st = WEFT_OK;
     for (int k = 0; st == WEFT_OK && k < 2 * REPEATS; k++) {
         st = weft_comm_barrier(comm, err);
@@ -67,6 +70,7 @@ static enum weft_status measure(struct weft_comm *comm, void *arg, struct weft_e
         if (ns < best[k % 2])
             best[k % 2] = ns;
     }
+
     free(at);
     if (st == WEFT_OK && weft_comm_rank(comm) == 0)
         printf("%zu bytes: weft %.2f us, MPI %.2f us: %.1f %% of MPI's rate\n", s->bytes,

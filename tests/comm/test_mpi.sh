@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the programs of tests/support/ranks.h under $MPI (openmpi or mpich), whose launcher is $MPI_RUN.
+# Runs the conformance suite under $MPI (openmpi or mpich), whose launcher is $MPI_RUN.
 # $MPI_RANKS is the program of one rank.  Every run ends within a time limit and leaves no process.
 set -euo pipefail
 : "${MPI:?}" "${MPI_RANKS:?}"
@@ -57,22 +57,17 @@ run() {
 run 1 launcher
 [ "$(cat "$folder/out")" = "$MPI" ] || fail 'the launcher is not recognized'
 
-for n in 1 2 4; do
-    run $n all
+for n in $("$MPI_RANKS" sizes | sort -nu); do
+    run "$n" good
     [ $code -eq 0 ] || fail "$n ranks: exit code $code"
-done
-for test in '2 busy' '3 own'; do
-    # shellcheck disable=SC2086 # words
-    run $test
-    [ $code -eq 0 ] || fail "long work, $test: exit code $code"
 done
 # Messages above the maximum of one MPI count, which is 64 KiB in these modules.
 WEFT_MODULES=$(dirname -- "$MPI_RANKS")/small
 export WEFT_MODULES
-run 2 sizes
+run 2 case 'sizes from 0 to 30 MB in both directions'
 [ $code -eq 0 ] || fail "messages in segments: exit code $code"
 WEFT_MODULES=$folder
-run 2 all
+run 2 good
 [ $code -eq 2 ] || fail "no module: exit code $code"
 grep -q "weft-$MPI.so cannot be loaded: it is not in the directory WEFT_MODULES" "$folder/err" ||
     fail 'the missing module is not named'
@@ -83,8 +78,8 @@ unset WEFT_MODULES
 is_code() { [ "$code" -eq "$1" ] || { [ "$MPI" = mpich ] && [ "$code" -eq 9 ]; }; }
 
 # Every living rank reports the same fault, and the launcher exits with its code.
-while read -r expected n_reporting name; do
-    run 3 fault "$name"
+while read -r expected n n_reporting name; do
+    run "$n" case "$name"
     is_code "$expected" || fail "fault '$name': exit code $code, expected $expected"
     [ "$(grep -c '^as expected' "$folder/err")" -eq "$n_reporting" ] ||
         fail "fault '$name': not reported by $n_reporting ranks"

@@ -1,4 +1,4 @@
-/* Detection of the MPI launcher by its environment variables. */
+/* Tests how the MPI launcher is detected from its environment variables. */
 #include "weft/comm.h"
 
 #include <setjmp.h>
@@ -30,6 +30,7 @@ static void test_launcher(void **state)
         {"srun without MPI", "00001", NULL},
         {"only one variable of MPICH", "01000", NULL},
     };
+
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         for (size_t k = 0; k < WEFT_LEN(names); k++)
@@ -37,6 +38,7 @@ static void test_launcher(void **state)
                 setenv(names[k], "2", 1);
             else
                 unsetenv(names[k]);
+
         const char *got = weft_comm_launcher();
         if ((got == NULL) != (cases[i].launcher == NULL) ||
             (got != NULL && strcmp(got, cases[i].launcher) != 0))

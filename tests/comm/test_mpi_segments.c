@@ -1,5 +1,5 @@
-/* Splitting of messages into segments: no count exceeds the limit, and the sum is the whole
- * message. */
+/* Tests how messages are split into segments: no count exceeds the limit, and the sum is the
+ * whole message. */
 #include "runtime/comm/mpi/segments.h"
 
 #include <limits.h>
@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-/* All sizes up to the largest possible one and beyond, with a small limit. */
+/* Splits all sizes up to the largest possible one and beyond, with a small limit. */
 static void test_all_small(void **state)
 {
     enum { LIMIT = 20, BLOCK = 6 };
@@ -45,6 +45,7 @@ static void test_real_limit(void **state)
         {limit * block + block, false, 0, 0},
         {SIZE_MAX, false, 0, 0},
     };
+
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         struct wf_mpi_segments p = {0, 0};

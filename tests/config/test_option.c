@@ -1,4 +1,4 @@
-/* Parsing of options by a table: accepted and rejected arguments. */
+/* Tests the parser of options: arguments that it accepts and rejects. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,9 +132,26 @@ static void check_option(void **state)
         assert_true(same(i < n ? operands[i] : NULL, c->operands[i]));
 }
 
+/* Printed options are read back, and a shell leaves them unchanged. */
+static void check_print(void **state)
+{
+    struct settings s = {.ranks = 4, .output = "it's a $file", .format = "csv", .json = true};
+    struct wf_text text = {0};
+    (void)state;
+    wf_options_print(list, &s, &text);
+    assert_string_equal(text.at, " --ranks 4 --output 'it'\\''s a $file' --format csv --json");
+    wf_text_release(&text);
+    wf_options_print(list, &(struct settings){.output = "a=1:2,b/c.csv"}, &text);
+    assert_string_equal(text.at, " --output a=1:2,b/c.csv");
+    wf_text_release(&text);
+    wf_options_print(list, &(struct settings){0}, &text);
+    assert_null(text.at);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[WEFT_LEN(cases)];
+    struct CMUnitTest tests[WEFT_LEN(cases) + 1];
+    tests[WEFT_LEN(cases)] = (struct CMUnitTest)cmocka_unit_test(check_print);
     for (size_t i = 0; i < WEFT_LEN(cases); i++)
         tests[i] = (struct CMUnitTest){cases[i].name, check_option, NULL, NULL, &cases[i]};
     return cmocka_run_group_tests_name("option", tests, NULL, NULL) != 0;

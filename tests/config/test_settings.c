@@ -1,4 +1,4 @@
-/* Settings as a table: files, flags, rejected input, and round trips through printing. */
+/* Tests settings as a table: files, flags, rejected input, and round trips through printing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -319,7 +319,7 @@ static void check_deep(void **state)
     free(text);
 }
 
-/* -- printing ------------------------------------------------------------------------------- */
+/* -- printing ------------------------------------------------------------------------------ */
 
 static void check_printed(void **state)
 {
@@ -445,7 +445,7 @@ static void check_longest(void **state)
     text[WF_SETTING_TEXT] = '\0';
     assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
     assert_int_equal(wf_settings_set(list, "log.dir", text, &s, &err), WEFT_USAGE);
-    assert_has(err.msg, "--log.dir: the text is too long (4096 bytes; maximum 4095)");
+    assert_has(err.msg, "log.dir: the text is too long (4096 bytes; maximum 4095)");
     assert_string_equal(s.dir, "runs/last");
     text[WF_SETTING_TEXT - 1] = '\0';
     assert_int_equal(wf_settings_set(list, "log.dir", text, &s, NULL), WEFT_OK);

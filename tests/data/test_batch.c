@@ -13,7 +13,7 @@
 
 enum { VOCAB = 100000 };
 
-/* Data in two shards whose token i is i, so that a token is its own position. */
+/* Opens data in two shards whose token i is i, so that a token is its own position. */
 static struct wf_shards *open_counting(struct folder *f, int32_t total)
 {
     int32_t *tokens = malloc(sizeof *tokens * (size_t)total);
@@ -68,8 +68,8 @@ static void check_file_order(void **state)
     folder_remove(&f);
 }
 
-/* Every epoch uses each window once, in an order that differs between epochs and does not depend on
- * the rows per step. */
+/* Every epoch uses each window once, in an order that differs between epochs and does not
+ * depend on the rows per step. */
 static void check_shuffled(void **state)
 {
     (void)state;
@@ -77,10 +77,12 @@ static void check_shuffled(void **state)
     struct folder f;
     struct wf_shards *s = open_counting(&f, TOTAL);
     int32_t order[3 * WINDOWS], in[4 * SEQ], target[4 * SEQ];
+
     for (uint32_t rows = 1; rows <= 4; rows += 3) {
         struct wf_batch b;
         assert_int_equal(wf_batch_init(&b, s, rows, SEQ, VOCAB, true, 7, NULL), WEFT_OK);
         assert_int_equal(b.epoch_len, WINDOWS);
+
         /* Backwards: a step does not depend on the previous one. */
         for (uint32_t n = 3 * WINDOWS / rows; n-- > 0;) {
             assert_int_equal(wf_batch_read(&b, n, 0, rows, in, target, NULL), WEFT_OK);
@@ -91,6 +93,7 @@ static void check_shuffled(void **state)
                     assert_int_equal(in[r * SEQ + (uint32_t)i], first + i);
                     assert_int_equal(target[r * SEQ + (uint32_t)i], first + i + 1);
                 }
+
                 if (rows == 1)
                     order[n] = first / SEQ;
                 else
@@ -98,6 +101,8 @@ static void check_shuffled(void **state)
             }
         }
     }
+
+    /* Every epoch has each window once, in another order. */
     uint32_t moved = 0;
     for (size_t epoch = 0; epoch < 3; epoch++) {
         bool seen[WINDOWS] = {false};
@@ -108,8 +113,10 @@ static void check_shuffled(void **state)
             moved += epoch > 0 && w != order[(epoch - 1) * WINDOWS + i];
         }
     }
+
     assert_true(moved >
                 2 * WINDOWS * 9 / 10); /* two random orders agree in one place on average */
+
     wf_shards_free(s);
     folder_remove(&f);
 }
@@ -121,15 +128,18 @@ static void check_micros(void **state)
     enum { ROWS = 7, SEQ = 5 };
     struct folder f;
     struct wf_shards *s = open_counting(&f, 500);
+
     for (int shuffle = 0; shuffle < 2; shuffle++)
         for (uint32_t micros = 1; micros <= ROWS + 1; micros++) {
             struct wf_batch b;
             int32_t in[ROWS * SEQ], target[ROWS * SEQ];
             int32_t want_in[ROWS * SEQ], want_target[ROWS * SEQ];
+
             assert_int_equal(wf_batch_init(&b, s, ROWS, SEQ, VOCAB, shuffle != 0, 3, NULL),
                              WEFT_OK);
             assert_int_equal(wf_batch_read(&b, 11, 0, ROWS, want_in, want_target, NULL),
                              WEFT_OK);
+
             size_t end = 0;
             for (uint32_t m = 0; m < micros; m++) {
                 struct wf_range r = wf_micro_range(ROWS, micros, m);
@@ -142,10 +152,12 @@ static void check_micros(void **state)
                                                target + r.begin * SEQ, NULL),
                                  WEFT_OK);
             }
+
             assert_int_equal(end, ROWS);
             assert_memory_equal(in, want_in, sizeof in);
             assert_memory_equal(target, want_target, sizeof target);
         }
+
     wf_shards_free(s);
     folder_remove(&f);
 }
@@ -201,7 +213,7 @@ static void check_vocabulary(void **state)
     folder_remove(&f);
 }
 
-/* -- the permutation itself ----------------------------------------------------------------- */
+/* -- the permutation itself ---------------------------------------------------------------- */
 
 static void check_bijection(void **state)
 {
@@ -226,8 +238,8 @@ static void check_bijection(void **state)
     assert_true(wf_permute(1, 0, UINT64_MAX, 5) < UINT64_MAX);
 }
 
-/* Every index goes to every position equally often: chi-squared over many seeds with 63 degrees of
- * freedom exceeds 120 once in 50,000. */
+/* Every index goes to every position equally often: chi-squared over many seeds with 63 degrees
+ * of freedom exceeds 120 once in 50,000. */
 static void check_uniform(void **state)
 {
     (void)state;

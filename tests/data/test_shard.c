@@ -40,7 +40,7 @@ static void write_counting(const char *path, uint32_t n, uint32_t width, uint32_
     write_bytes(path, bytes, 1024 + n * width);
 }
 
-/* -- reading -------------------------------------------------------------------------------- */
+/* -- reading ------------------------------------------------------------------------------- */
 
 enum { N_A = 5, N_B = 1, N_C = 9, N_ALL = N_A + N_B + N_C };
 
@@ -54,16 +54,19 @@ static void check_borders(void **state)
     write_counting(folder_in(&f, "c.bin"), N_C, 2, 0);
     write_bytes(folder_in(&f, "notes.txt"), "x", 1);
     write_bytes(folder_in(&f, ".hidden.bin"), "x", 1);
+
     int32_t want[N_ALL];
     for (int32_t i = 0; i < N_ALL; i++)
         want[i] = i < N_A         ? 65000 + 7 * i
                   : i < N_A + N_B ? 70000 + 7 * (i - N_A)
                                   : 7 * (i - N_A - N_B);
+
     struct wf_shards *s = NULL;
     assert_int_equal(wf_shards_open(f.path, &s, NULL), WEFT_OK);
     assert_int_equal(wf_shards_n_tokens(s), N_ALL);
     assert_int_equal(wf_shards_n_files(s), 3);
     assert_string_equal(wf_shards_path(s, 1), folder_in(&f, "b.bin"));
+
     for (size_t at = 0; at <= N_ALL; at++)
         for (size_t n = 0; at + n <= N_ALL; n++) {
             int32_t have[N_ALL + 1];
@@ -72,11 +75,12 @@ static void check_borders(void **state)
             assert_memory_equal(have, want + at, n * sizeof have[0]);
             assert_int_equal(have[n], 0x55555555);
         }
+
     wf_shards_free(s);
     folder_remove(&f);
 }
 
-/* More tokens than one read and more shards than stay open. */
+/* Reads more tokens than one read returns, from more shards than stay open. */
 static void check_many(void **state)
 {
     (void)state;
@@ -87,25 +91,30 @@ static void check_many(void **state)
         snprintf(name, sizeof name, "s%03u.bin", i);
         write_counting(folder_in(&f, name), 2, 2, i);
     }
+
     int32_t *tokens = malloc(sizeof *tokens * LONG), *have = malloc(sizeof *have * LONG);
     assert_true(tokens != NULL && have != NULL);
     for (int32_t i = 0; i < LONG; i++)
         tokens[i] = (int32_t)((uint32_t)i * 2654435761u % 100000);
     assert_int_equal(wf_shard_write(folder_in(&f, "t.bin"), 100000, tokens, LONG, NULL),
                      WEFT_OK);
+
     struct wf_shards *s = NULL;
     assert_int_equal(wf_shards_open(f.path, &s, NULL), WEFT_OK);
     assert_int_equal(wf_shards_n_tokens(s), 2 * FILES + LONG);
+
     assert_int_equal(wf_shards_read(s, 0, 2 * FILES, 50000, have, NULL), WEFT_OK);
     for (int32_t i = 0; i < FILES; i++)
         assert_true(have[2 * i] == i && have[2 * i + 1] == i + 7);
     assert_int_equal(wf_shards_read(s, 2 * FILES, LONG, 100000, have, NULL), WEFT_OK);
     assert_memory_equal(have, tokens, sizeof *have * LONG);
+
     /* A shard that is opened again has changed. */
     struct weft_error err;
     write_counting(folder_in(&f, "s299.bin"), 3, 2, 0);
     assert_int_equal(wf_shards_read(s, 598, 2, 50000, have, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "s299.bin: has changed since it was opened"));
+
     wf_shards_free(s);
     free(tokens);
     free(have);
@@ -143,15 +152,18 @@ static void check_list(void **state)
     write_counting(folder_in(&f, "c,d.bin"), 4, 2, 300);
     assert_int_equal(mkdir(folder_in(&f, "empty"), 0777), 0);
     assert_int_equal(mkfifo(folder_in(&f, "pipe"), 0666), 0);
+
     char list[256] = "";
     for (const char *at = c->list; *at != '\0'; at++) {
         const char one[] = {*at, '\0'};
         strcat(list, *at == '@' ? f.path : one);
     }
+
     struct wf_shards *s = NULL;
     struct weft_error err = {.msg = ""};
     enum weft_status st = wf_shards_open(list, &s, &err);
     assert_int_equal(st, c->error == NULL ? WEFT_OK : WEFT_DATA);
+
     if (c->error != NULL) {
         if (strstr(err.msg, c->error) == NULL)
             fail_msg("want \"%s\", have \"%s\"", c->error, err.msg);
@@ -161,11 +173,12 @@ static void check_list(void **state)
         assert_int_equal(wf_shards_read(s, 0, 1, 50257, &token, NULL), WEFT_OK);
         assert_int_equal(token, c->first);
     }
+
     wf_shards_free(s);
     folder_remove(&f);
 }
 
-/* -- refused files -------------------------------------------------------------------------- */
+/* -- refused files ------------------------------------------------------------------------- */
 
 static struct broken_case {
     const char *name;
@@ -213,21 +226,27 @@ static void check_vocabulary(void **state)
     int32_t out[8];
     struct weft_error err;
     struct wf_shards *s = NULL;
+
     write_counting(folder_in(&f, "a.bin"), 4, 2, 0);
     write_counting(folder_in(&f, "b.bin"), 4, 4, 0x80000000u - 7);
     assert_int_equal(wf_shards_open(f.path, &s, NULL), WEFT_OK);
+
     assert_int_equal(wf_shards_read(s, 0, 4, 22, out, NULL), WEFT_OK);
     assert_int_equal(wf_shards_read(s, 0, 4, 21, out, &err), WEFT_DATA);
     assert_non_null(
         strstr(err.msg, "/a.bin: token 3 (at byte 1030) is 21: the vocabulary has 21"));
+
     assert_int_equal(wf_shards_read(s, 4, 1, UINT32_MAX, out, NULL), WEFT_OK);
     assert_int_equal(out[0], 0x7ffffff9);
+
     /* A token beyond int32_t is refused with any vocabulary. */
     assert_int_equal(wf_shards_read(s, 4, 2, UINT32_MAX, out, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "/b.bin: token 1 (at byte 1028) is 2147483648"));
+
     assert_int_equal(wf_shards_read(s, 0, 9, 50257, out, &err), WEFT_DATA);
     assert_string_equal(err.msg, "tokens 0 to 9 are out of range: there are 8");
     assert_int_equal(wf_shards_read(s, UINT64_MAX, 1, 50257, out, NULL), WEFT_DATA);
+
     wf_shards_free(s);
     folder_remove(&f);
 }
@@ -251,7 +270,7 @@ static void check_cut_while_open(void **state)
     folder_remove(&f);
 }
 
-/* -- writing -------------------------------------------------------------------------------- */
+/* -- writing ------------------------------------------------------------------------------- */
 
 static void check_written(void **state)
 {
@@ -283,20 +302,24 @@ static void check_not_written(void **state)
     struct folder f = folder_new();
     const char *path = folder_in(&f, "x.bin");
     struct weft_error err;
+
     write_bytes(path, "old", 3);
     assert_int_equal(wf_shard_write(path, 300, bad, 3, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "/x.bin: token 2 is 300: the vocabulary has 300"));
     assert_int_equal(wf_shard_write(path, 300, negative, 1, NULL), WEFT_DATA);
     assert_int_equal(wf_shard_write(path, 300, bad, 0, &err), WEFT_DATA);
     assert_non_null(strstr(err.msg, "no tokens to write"));
+
     struct stat info;
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_size, 3);
     assert_int_equal(folder_count(&f), 1);
+
     assert_int_equal(wf_shard_write(folder_in(&f, "no/x.bin"), 300, bad, 2, &err), WEFT_IO);
     assert_non_null(strstr(err.msg, "cannot be written"));
     assert_int_equal(wf_shard_write("/dev/null", 300, bad, 2, &err), WEFT_IO);
     assert_non_null(strstr(err.msg, "not a regular file"));
+
     folder_remove(&f);
 }
 

@@ -74,10 +74,13 @@ static char *text_of(const char *shards, const struct weft_tokenizer *t)
     int32_t *tokens = malloc(n * sizeof *tokens);
     assert_int_equal(wf_shards_read(s, 0, n, weft_tokenizer_n_vocab(t), tokens, NULL), WEFT_OK);
     for (size_t i = 0; i < n; i++) {
+        size_t len;
+        const char *bytes = weft_tokenizer_token(t, tokens[i], &len);
+        assert_non_null(bytes);
         if (tokens[i] == weft_tokenizer_eot(t))
             wf_text_addc(&text, '#');
         else
-            assert_int_equal(wf_tokenizer_decode(t, tokens + i, 1, &text, NULL), WEFT_OK);
+            wf_text_add(&text, bytes, len);
     }
     free(tokens);
     wf_shards_free(s);
@@ -98,16 +101,17 @@ static void remove_folder(const struct folder *f, const char *inner)
     folder_remove(&g);
 }
 
-/* -- documents -------------------------------------------------------------------------------- */
+/* -- documents ----------------------------------------------------------------------------- */
 
-/* Folders in the order of names, files as documents, lines as documents; nothing of what is empty
- * or hidden. */
+/* Folders are read in the order of names.  Files and JSON lines are documents.  Empty and
+ * hidden files are skipped. */
 static void check_documents(void **state)
 {
     (void)state;
     struct folder f = folder_new();
     struct weft_tokenizer *t = bytes();
     struct wf_corpus_result r;
+
     mkdir(folder_in(&f, "in"), 0777);
     mkdir(folder_in(&f, "in/b"), 0777);
     write_string(folder_in(&f, "in/c.txt"), "last\n");
@@ -118,11 +122,13 @@ static void check_documents(void **state)
     write_string(folder_in(&f, "in/a.jsonl"),
                  "{\"id\": 1, \"text\": \"\\u00e9\\n\"}\r\n\n  \n{\"text\":\"\"}\n"
                  "{\"text\":\"z\\u0000z\"}");
+
     struct asked asked = {.out = folder_in(&f, "out.bin")};
     assert_int_equal(tokenize(folder_in(&f, "in"), t, asked, &r, NULL), WEFT_OK);
     assert_int_equal(r.train.documents, 6);
     assert_int_equal(r.train.tokens, 5 + 1 + 3 + 1 + 0 + 1 + 3 + 1 + 5 + 1 + 5 + 1);
     assert_int_equal(r.bytes, 5 + 3 + 0 + 3 + 5 + 5);
+
     struct wf_shards *s = NULL;
     static const char want[] = "first#\xC3\xA9\n##z\0z#inner#last\n#";
     int32_t have[sizeof want];
@@ -131,6 +137,7 @@ static void check_documents(void **state)
     assert_int_equal(wf_shards_read(s, 0, sizeof want - 1, 257, have, NULL), WEFT_OK);
     for (size_t i = 0; i + 1 < sizeof want; i++)
         assert_int_equal(have[i], want[i] == '#' ? 256 : (unsigned char)want[i]);
+
     wf_shards_free(s);
     weft_tokenizer_free(t);
     remove_folder(&f, "in/b");
@@ -231,7 +238,7 @@ static void check_shards(void **state)
     folder_remove(&f);
 }
 
-/* -- validation documents ----------------------------------------------------------------------- */
+/* -- validation documents ------------------------------------------------------------------ */
 
 static void write_lines(const char *path, uint32_t n)
 {
@@ -249,6 +256,7 @@ static void check_val(void **state)
         double val, least, most;
     } cases[] = {{2, 1e-6, 1, 1},      {2, 0.99, 1, 1},       {10, 0.001, 1, 1},
                  {1000, 0.1, 60, 140}, {1000, 0.5, 430, 570}, {3, 0.999999, 2, 2}};
+
     struct weft_tokenizer *t = bytes();
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         struct folder f = folder_new();
@@ -256,8 +264,10 @@ static void check_val(void **state)
         write_lines(folder_in(&f, "in.jsonl"), cases[i].n);
         struct asked asked = {.out = folder_in(&f, "out"), .val = cases[i].val};
         assert_int_equal(tokenize(folder_in(&f, "in.jsonl"), t, asked, &r, NULL), WEFT_OK);
+
         assert_int_equal(r.train.documents + r.val.documents, cases[i].n);
         assert_in_range(r.val.documents, (uintmax_t)cases[i].least, (uintmax_t)cases[i].most);
+
         /* Each document is in one of the splits, complete and in order. */
         char *train = text_of(folder_in(&f, "out/train-000000.bin"), t);
         char *val = text_of(folder_in(&f, "out/val-000000.bin"), t);
@@ -272,12 +282,14 @@ static void check_val(void **state)
             else
                 fail_msg("document %u is in neither", k);
         }
+
         assert_true(*a == '\0' && *b == '\0');
         free(train);
         free(val);
         remove_folder(&f, "out");
         folder_remove(&f);
     }
+
     weft_tokenizer_free(t);
 }
 
@@ -305,7 +317,7 @@ static void check_single_text(void **state)
     folder_remove(&f);
 }
 
-/* -- refused texts -------------------------------------------------------------------------------- */
+/* -- refused texts ------------------------------------------------------------------------- */
 
 static struct bad_case {
     const char *name, *file, *text, *message;
@@ -346,7 +358,7 @@ static void check_bad(void **state)
     folder_remove(&f);
 }
 
-/* -- learning -------------------------------------------------------------------------------------- */
+/* -- learning ------------------------------------------------------------------------------ */
 
 enum { MAX_WORDS = 400, MAX_LEN = 24, MAX_TOKENS = 400 };
 
@@ -371,15 +383,18 @@ static bool slow_step(struct slow *s)
     static uint32_t counts[MAX_TOKENS][MAX_TOKENS];
     memset(counts, 0, sizeof counts);
     int32_t a = 0, b = 0;
+
     for (size_t w = 0; w < s->n; w++)
         for (size_t i = 0; i + 1 < s->len[w]; i++)
             counts[s->words[w][i]][s->words[w][i + 1]]++;
+
     for (int32_t i = 0; i < s->n_tokens; i++)
         for (int32_t k = 0; k < s->n_tokens; k++)
             if (counts[i][k] > counts[a][b]) {
                 a = i;
                 b = k;
             }
+
     if (counts[a][b] < 2)
         return false;
     char both[2 * MAX_LEN];
@@ -389,6 +404,7 @@ static bool slow_step(struct slow *s)
         result = s->n_tokens++;
         memcpy(s->tokens[result], both, MAX_LEN);
     }
+
     for (size_t w = 0; w < s->n; w++) {
         size_t n = 0;
         for (size_t i = 0; i < s->len[w]; i++) {
@@ -401,7 +417,8 @@ static bool slow_step(struct slow *s)
     return true;
 }
 
-/* Ids in GPT-2's order.  The words consist of letters and spaces. */
+/* Initializes the reference.  Ids are in GPT-2's order, and words consist of letters and
+ * spaces. */
 static void slow_start(struct slow *s, const struct weft_tokenizer *t)
 {
     s->n = 0;

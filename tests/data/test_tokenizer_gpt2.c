@@ -1,5 +1,5 @@
-/* Tests GPT-2's vocabulary, if $WEFT_GPT2_DIR is a folder with it: strings that are hard to split
- * yield the tokens of the reference. */
+/* Tests GPT-2's vocabulary, if $WEFT_GPT2_DIR is a folder with it: strings that are hard to
+ * split yield the tokens of the reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 
+#include "data/token_help.h"
 #include "folder.h"
 #include "training/data/tokenizer.h"
 
@@ -36,26 +37,26 @@ static size_t check_file(const struct weft_tokenizer *t)
     char line[4096];
     size_t n_cases = 0;
     assert_non_null(in);
+
     for (; fgets(line, sizeof line, in) != NULL; n_cases++) {
         json_t *root = json_loads(line, 0, NULL);
         const json_t *text = json_object_get(root, "text"), *ids = json_object_get(root, "ids");
         struct weft_tokens tokens = {0};
-        struct wf_text back = {0};
         size_t len = json_string_length(text);
+
         assert_true(json_is_string(text) && json_is_array(ids));
         assert_int_equal(weft_tokenizer_encode(t, json_string_value(text), len, &tokens, NULL),
                          WEFT_OK);
+
         assert_int_equal(tokens.len, json_array_size(ids));
         for (size_t i = 0; i < tokens.len; i++)
             assert_int_equal(tokens.at[i], json_integer_value(json_array_get(ids, i)));
-        assert_int_equal(wf_tokenizer_decode(t, tokens.at, tokens.len, &back, NULL), WEFT_OK);
-        assert_int_equal(back.len, len);
-        if (len > 0)
-            assert_memory_equal(back.at, json_string_value(text), len);
-        wf_text_release(&back);
+        assert_decodes(t, &tokens, json_string_value(text), len);
+
         weft_tokens_release(&tokens);
         json_decref(root);
     }
+
     fclose(in);
     return n_cases;
 }

@@ -1,15 +1,21 @@
-/* Small vocabularies for tests and a slow reference encoder. */
+/* Small vocabularies for tests, a slow reference encoder, and a check of decoded tokens. */
 #ifndef TESTS_DATA_TOKEN_HELP_H
 #define TESTS_DATA_TOKEN_HELP_H
 
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <cmocka.h>
+
 #include "base/random.h"
 #include "base/text.h"
+#include "weft/tokenizer.h"
 
 enum { MAX_MERGES = 200, MAX_PIECE = 32 };
 
@@ -19,7 +25,8 @@ struct merges {
     char left[MAX_MERGES][MAX_PIECE], right[MAX_MERGES][MAX_PIECE];
 };
 
-/* Returns true for bytes that represent themselves; these come first in the order of the ids. */
+/* Returns true for bytes that represent themselves; these come first in the order
+ * of the ids. */
 static inline bool own_char(int b)
 {
     return (b > 32 && b < 127) || (b > 160 && b != 173);
@@ -111,6 +118,7 @@ static inline void random_merges(struct merges *m, size_t n, const char *letters
     m->n = 0;
     for (uint64_t k = 0; m->n < n; k++) {
         char sides[2][MAX_PIECE], both[2 * MAX_PIECE];
+
         for (uint64_t s = 0; s < 2; s++) {
             uint32_t pick =
                 wf_random_below(seed, s, k, n_letters + (uint32_t)(m->n < 20 ? m->n : 20));
@@ -120,6 +128,7 @@ static inline void random_merges(struct merges *m, size_t n, const char *letters
                 snprintf(sides[s], MAX_PIECE, "%.15s%.15s", m->left[pick - n_letters],
                          m->right[pick - n_letters]);
         }
+
         bool is_new = strlen(sides[0]) + strlen(sides[1]) < 16;
         snprintf(both, sizeof both, "%s%s", sides[0], sides[1]);
         for (size_t i = 0; i < m->n; i++) {
@@ -127,6 +136,7 @@ static inline void random_merges(struct merges *m, size_t n, const char *letters
             snprintf(existing, sizeof existing, "%s%s", m->left[i], m->right[i]);
             is_new = is_new && strcmp(existing, both) != 0;
         }
+
         if (is_new) {
             memcpy(m->left[m->n], sides[0], MAX_PIECE);
             memcpy(m->right[m->n++], sides[1], MAX_PIECE);
@@ -134,7 +144,8 @@ static inline void random_merges(struct merges *m, size_t n, const char *letters
     }
 }
 
-/* Encodes one piece by repeatedly merging the pair of the lowest rank, the leftmost of equal ones. */
+/* Encodes one piece by repeatedly merging the pair of the lowest rank, the leftmost
+ * of equal ones. */
 static inline size_t slow_encode(const struct merges *m, const char *piece, size_t len,
                                  int32_t *out)
 {
@@ -144,6 +155,7 @@ static inline size_t slow_encode(const struct merges *m, const char *piece, size
         begin[i] = i;
     }
     begin[len] = len;
+
     for (;;) {
         size_t rank = m->n, at = 0;
         for (size_t i = 0; i + 1 < n; i++)
@@ -156,15 +168,35 @@ static inline size_t slow_encode(const struct merges *m, const char *piece, size
                     at = i;
                 }
             }
+
         if (rank == m->n)
             break;
+
         out[at] = (int32_t)(256 + rank);
         memmove(out + at + 1, out + at + 2, (n - at - 2) * sizeof *out);
         memmove(begin + at + 1, begin + at + 2, (n - at - 1) * sizeof *begin);
         n--;
     }
+
     free(begin);
     return n;
+}
+
+/* Fails the test unless the bytes of the tokens, one after the other, are the text. */
+static inline void assert_decodes(const struct weft_tokenizer *t,
+                                  const struct weft_tokens *tokens, const char *text,
+                                  size_t len)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < tokens->len; i++) {
+        size_t n;
+        const char *bytes = weft_tokenizer_token(t, tokens->at[i], &n);
+        assert_non_null(bytes);
+        assert_in_range(n, 0, len - at);
+        assert_memory_equal(bytes, text + at, n);
+        at += n;
+    }
+    assert_int_equal(at, len);
 }
 
 #endif

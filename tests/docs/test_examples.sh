@@ -72,8 +72,10 @@ prepare() {
     cp -r tokens fineweb
     "$WEFT" plan -s 1f1b -p 4 -m 8 -o plan.csv
     "$WEFT" plan -s 1f1b -p 4 -m 8 -o measured.trace
+    cp "$WEFT_TEST_DATA/kineto_1f1b_rank0.json" rank0.json
+    cp "$WEFT_TEST_DATA/kineto_1f1b_rank1.json" rank1.json
     "$WEFT" plan -s zb-v -p 4 -m 8 --format pytorch -o zbv.csv
-    "$WEFT" plan -s zb-v -p 4 -m 8 --lower --lower-like pytorch -o lowered.csv
+    "$WEFT" plan -s zb-v -p 4 -m 8 --lower=torch-2.15 -o lowered.csv
     "$WEFT" train --print-config "${shape[@]}" --log.dir=runs/new >run.yaml
     "$WEFT" train "${shape[@]}" --parallel.pp=2 --train.steps=100 --checkpoint.every=100 \
         --log.trace_steps=1 --log.dir=runs/a

@@ -59,6 +59,10 @@ has_mpi() {
 
 if [ "$PAGE" = tour.md ]; then
     . "$here/prepare_tour.bash"
+elif [ "$PAGE" = pytorch.md ]; then # profiles of two ranks
+    for rank in 0 1; do
+        cp "${WEFT_TEST_DATA:?}/kineto_1f1b_rank$rank.json" "rank$rank.json"
+    done
 fi
 
 # Splits the page into blocks/001 etc., with their line numbers and info strings in blocks/index.
@@ -158,7 +162,10 @@ done <"$dir/blocks/index"
 for program in "${programs[@]}"; do
     what="$PAGE: $program"
     n_checks=$((n_checks + 1))
-    eval "flags=($(pkg-config --cflags --libs weft))"
+    packages=weft
+    ! grep -q 'weft/conformance\.h' "$program" || packages='weft-conformance weft'
+    # shellcheck disable=SC2086
+    eval "flags=($(pkg-config --cflags --libs $packages))"
     "${CC:-cc}" -std=c11 -pedantic -Wall -Wextra -Werror "$program" "${flags[@]}" -o built 2>"$dir/err" ||
         fail 'does not compile without warnings'
     # Most pages run the program themselves and show its output.

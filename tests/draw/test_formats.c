@@ -22,7 +22,7 @@ static struct weft_trace trace_of(const struct form_case *c)
     return c->ranks == 0 ? stored(c->name) : planned(c->name, c->ranks, c->micros, c->chunks);
 }
 
-/* -- markup --------------------------------------------------------------------------------- */
+/* -- markup -------------------------------------------------------------------------------- */
 
 /* Reads one tag, starting at '<'.  Attributes are name="value" without '<' or a bare '&'. */
 static const char *read_tag(const char *at, char name[32], bool *closing, bool *empty)
@@ -30,10 +30,12 @@ static const char *read_tag(const char *at, char name[32], bool *closing, bool *
     size_t n = 0;
     *closing = at[1] == '/';
     at += *closing ? 2 : 1;
+
     for (; (*at >= 'a' && *at <= 'z') && n < 31; at++)
         name[n++] = *at;
     name[n] = '\0';
     assert_true(n > 0);
+
     while (*at == ' ') {
         at++;
         size_t word = strcspn(at, "=<>\" ");
@@ -43,6 +45,7 @@ static const char *read_tag(const char *at, char name[32], bool *closing, bool *
         assert_true(at[value] == '"');
         at += value + 1;
     }
+
     *empty = *at == '/';
     at += *empty;
     assert_true(*at == '>');
@@ -58,12 +61,14 @@ static void check_entity(const char *at)
     fail_msg("a bare '&' at '%.20s'", at);
 }
 
-/* Checks that every tag is closed, in order.  Returns the number of tags with the name `counted`. */
+/* Checks that every tag is closed, in order.  Returns the number of tags with
+ * the name `counted`. */
 static size_t check_markup(const char *text, const char *counted)
 {
     char open[16][32], name[32];
     size_t depth = 0, n = 0;
     bool closing, empty;
+
     for (const char *at = text; *at != '\0';) {
         if (*at == '&')
             check_entity(at);
@@ -72,6 +77,7 @@ static size_t check_markup(const char *text, const char *counted)
             at++;
             continue;
         }
+
         at = read_tag(at, name, &closing, &empty);
         n += !closing && strcmp(name, counted) == 0;
         if (closing) {
@@ -82,6 +88,7 @@ static size_t check_markup(const char *text, const char *counted)
             strcpy(open[depth++], name);
         }
     }
+
     assert_int_equal(depth, 0);
     return n;
 }
@@ -107,27 +114,31 @@ static void page(void **state)
     const struct weft_draw_options options = {.title = NASTY};
     struct drawing d = drawn(WEFT_DRAW_FORMAT_HTML, &t, 1, &options);
     size_t scripts = 0;
+
     for (const char *at = d.at; (at = strstr(at, "<script")) != NULL; at++)
         scripts++;
     assert_int_equal(scripts, 2); /* the data and the program */
     assert_true(d.len < 6000000);
     assert_non_null(strstr(d.at, "default-src 'none'; script-src 'sha256-"));
     assert_null(strstr(d.at, "unsafe-inline"));
+
     char *data = strstr(d.at, "id=\"data\">");
     assert_non_null(data);
     json_error_t error;
     json_t *j = json_loads(data + 10, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &error);
     if (j == NULL)
         fail_msg("line %d: %s", error.line, error.text);
+
     const json_t *trace = json_array_get(json_object_get(j, "traces"), 0);
     assert_int_equal(json_array_size(json_object_get(trace, "ranks")), t.n_ranks);
     assert_non_null(strstr(json_string_value(json_object_get(j, "title")), "</script> & \""));
+
     json_decref(j);
     free(d.at);
     weft_trace_release(&t);
 }
 
-/* -- Chrome --------------------------------------------------------------------------------- */
+/* -- Chrome -------------------------------------------------------------------------------- */
 
 static double number(const json_t *j, const char *key)
 {
@@ -158,6 +169,7 @@ static void check_arrows(const json_t *events, size_t n_flows, bool small)
                  **to = calloc(n_flows + 1, sizeof *to);
     size_t i;
     const json_t *e;
+
     assert_true(from != NULL && to != NULL);
     json_array_foreach(events, i, e)
     {
@@ -170,11 +182,13 @@ static void check_arrows(const json_t *events, size_t n_flows, bool small)
         if (small)
             check_arrow_end(events, e);
     }
+
     for (size_t k = 0; k < n_flows; k++) {
         assert_true(from[k] != NULL && to[k] != NULL);
         assert_true(number(from[k], "ts") <= number(to[k], "ts"));
         assert_true(number(from[k], "pid") != number(to[k], "pid"));
     }
+
     free(from);
     free(to);
 }
@@ -195,13 +209,16 @@ static void chrome(void **state)
     struct weft_trace t = trace_of(c);
     const struct weft_draw_options options = {.title = NASTY};
     struct drawing d = drawn(WEFT_DRAW_FORMAT_CHROME, &t, 1, &options);
+
     json_error_t error;
     json_t *j = json_loadb(d.at, d.len, JSON_REJECT_DUPLICATES, &error);
     if (j == NULL)
         fail_msg("line %d: %s", error.line, error.text);
+
     const json_t *events = json_object_get(j, "traceEvents"), *e;
     size_t i, count[128] = {0};
     double end = 0, scale = t.unit_seconds > 0 ? t.unit_seconds * 1e6 : 1;
+
     json_array_foreach(events, i, e)
     {
         char ph = json_string_value(json_object_get(e, "ph"))[0];
@@ -210,15 +227,18 @@ static void chrome(void **state)
         if (ph == 'X')
             end = fmax(end, number(e, "ts") + number(e, "dur"));
     }
+
     assert_int_equal(count['X'], t.n_events);
     assert_int_equal(count['C'], t.n_memory);
     assert_int_equal(count['s'], count['f']);
     assert_true(fabs(end - t.makespan * scale) <= 1e-9 * end);
+
     if (c->ranks == 0)
         assert_int_equal(count['s'], count_messages(&t));
     else if (c->chunks == 0 &&
              strcmp(c->name, "zb-v") != 0) /* one stage per rank, both directions */
         assert_int_equal(count['s'], (size_t)2 * (c->ranks - 1) * c->micros);
+
     check_arrows(events, count['s'], t.n_events < 500);
     json_decref(j);
     free(d.at);

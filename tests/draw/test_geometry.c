@@ -1,5 +1,5 @@
-/* Checks positions in a picture: labels touch neither each other nor the edge, cells of a row do not
- * overlap, and the area of each kind of action matches its time. */
+/* Checks positions in a picture: labels touch neither each other nor the edge, cells of a row
+ * do not overlap, and the area of each kind of action matches its time. */
 #include "draw/drawing.h"
 
 #include <math.h>
@@ -19,12 +19,20 @@ static struct layout_case {
     {"1f1b", 300, 12, 0},   {"1f1b", 1500, 3, 0},
 };
 
-/* -- labels --------------------------------------------------------------------------------- */
+/* -- labels -------------------------------------------------------------------------------- */
 
 static int by_base_line(const void *a, const void *b)
 {
     const struct wf_label *x = a, *y = b;
     return x->y < y->y ? -1 : x->y > y->y;
+}
+
+/* Returns the x coordinate of the left edge of a label. */
+static double left_of(const struct wf_label *l)
+{
+    return l->anchor == WF_ANCHOR_START ? l->x
+           : l->anchor == WF_ANCHOR_END ? l->x - l->width
+                                        : l->x - l->width / 2;
 }
 
 /* Letters extend from 0.75 of the size above the base line to 0.2 below it. */
@@ -34,15 +42,15 @@ static void check_labels(const struct wf_picture *p, const char *what)
     qsort(p->labels, p->n_labels, sizeof *p->labels, by_base_line);
     for (size_t i = 0; i < p->n_labels; i++) {
         const struct wf_label *a = &p->labels[i];
-        double left = wf_label_left(a), right = left + a->width;
+        double left = left_of(a), right = left + a->width;
         double below = a->y + 0.2 * a->size;
         if (left < 0 || right > p->width || a->y - a->size < 0 || a->y > p->height)
             fail_msg("%s: '%s' leaves the picture", what, p->texts.at + a->text);
         for (size_t k = i + 1; k < p->n_labels && p->labels[k].y - 0.75 * LARGEST < below;
              k++) {
             const struct wf_label *b = &p->labels[k];
-            if (b->y - 0.75 * b->size < below && wf_label_left(b) < right &&
-                wf_label_left(b) + b->width > left)
+            if (b->y - 0.75 * b->size < below && left_of(b) < right &&
+                left_of(b) + b->width > left)
                 fail_msg("%s: '%s' and '%s' overlap", what, p->texts.at + a->text,
                          p->texts.at + b->text);
         }
@@ -63,7 +71,7 @@ static void check_inside(const struct wf_picture *p, const char *what)
     }
 }
 
-/* -- cells ---------------------------------------------------------------------------------- */
+/* -- cells --------------------------------------------------------------------------------- */
 
 static int by_place(const void *a, const void *b)
 {
@@ -98,9 +106,11 @@ static void check_amounts(const struct wf_picture *p, const struct weft_trace *t
     double want[WEFT_N_ACT_KINDS] = {0}, got[WEFT_N_ACT_KINDS] = {0},
            gaps[WEFT_N_ACT_KINDS] = {0};
     double row = p->areas[0].h, scale = p->areas[0].w / t->makespan, bottom = 0;
+
     for (size_t i = 0; i < p->n_areas; i++) /* the legend's swatch is narrower */
         if (p->areas[i].ink == WF_INK_IDLE && p->areas[i].w == p->areas[0].w)
             bottom = fmax(bottom, p->areas[i].y + p->areas[i].h);
+
     for (size_t i = 0; i < t->n_events; i++) {
         const struct weft_trace_event *e = &t->events[i];
         double area = e->length * scale * row / (e->action.paired ? 2 : 1);
@@ -111,9 +121,11 @@ static void check_amounts(const struct wf_picture *p, const struct weft_trace *t
             gaps[e->partner.kind] += row;
         }
     }
+
     for (size_t i = 0; i < p->n_cells; i++)
         if (p->cells[i].y + p->cells[i].h <= bottom + 0.01)
             got[p->cells[i].kind] += (double)p->cells[i].w * p->cells[i].h;
+
     for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++)
         if (got[k] > want[k] * 1.06 + 0.1 * gaps[k] + 1 ||
             got[k] < fmin(want[k] * 0.94, want[k] - gaps[k]) - 1)
@@ -121,13 +133,14 @@ static void check_amounts(const struct wf_picture *p, const struct weft_trace *t
                      want[k]);
 }
 
-/* -- all ------------------------------------------------------------------------------------ */
+/* -- all ----------------------------------------------------------------------------------- */
 
 static void check_layout(void **state)
 {
     const struct layout_case *c = *state;
     static const uint32_t widths[] = {0, 250, 700, 3000}, heights[] = {0, 300, 2000};
     struct weft_trace t = planned(c->name, c->ranks, c->micros, c->chunks);
+
     for (size_t i = 0; i < WEFT_LEN(widths) * WEFT_LEN(heights); i++) {
         struct weft_draw_options options = {.width = widths[i % WEFT_LEN(widths)],
                                             .height = heights[i / WEFT_LEN(widths)],
@@ -136,10 +149,12 @@ static void check_layout(void **state)
         struct wf_picture p;
         struct weft_error err = {0};
         char what[128];
+
         snprintf(what, sizeof what, "%s %u x %u in %u x %u", c->name, c->ranks, c->micros,
                  options.width, options.height);
         if (wf_picture_init(&p, &t, 1, &options, &err) != WEFT_OK)
             fail_msg("%s: %s", what, err.msg);
+
         assert_true(options.width == 0 || p.width == options.width);
         assert_true(p.height >= options.height && p.areas[0].ink == WF_INK_IDLE);
         check_amounts(&p, &t, what);
@@ -147,6 +162,7 @@ static void check_layout(void **state)
         if (p.n_labels * p.n_cells < 50000000)
             check_inside(&p, what);
         check_labels(&p, what);
+
         wf_picture_release(&p);
     }
     weft_trace_release(&t);
@@ -163,17 +179,21 @@ static void small_pictures_label_all_cells(void **state)
         const struct weft_draw_options options = {0};
         struct wf_picture p;
         size_t cells = 0, labels = 0;
+
         assert_int_equal(wf_picture_init(&p, &t, 1, &options, NULL), WEFT_OK);
         for (size_t k = 0; k < t.n_events; k++)
             cells += t.events[k].action.paired ? 2 : 1;
+
         double axis = 0; /* the only wide area that is not idle time */
         for (size_t k = 0; k < p.n_areas; k++)
             if (p.areas[k].ink == WF_INK_EDGE && p.areas[k].w > 100)
                 axis = p.areas[k].y;
         for (size_t k = 0; k < p.n_labels; k++)
             labels += p.labels[k].anchor == WF_ANCHOR_MIDDLE && p.labels[k].y < axis;
+
         if (labels != cells)
             fail_msg("%s: %zu labels in %zu cells", small[i].name, labels, cells);
+
         wf_picture_release(&p);
         weft_trace_release(&t);
     }
@@ -186,18 +206,21 @@ static void panels_share_the_axis(void **state)
     struct wf_picture p;
     struct weft_error err = {0};
     (void)state;
+
     assert_int_equal(wf_picture_init(&p, t, 2, &options, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "abstract unit"));
     options.unit_seconds = 0.01;
     assert_int_equal(wf_picture_init(&p, t, 2, &options, &err), WEFT_OK);
     check_labels(&p, "two traces");
     check_cells(&p, "two traces");
+
     double widest = 0;
     for (size_t i = 0; i < p.n_areas; i++)
         if (p.areas[i].ink == WF_INK_IDLE)
             widest = fmax(widest, p.areas[i].w);
     double want = t[0].makespan * 0.01 / (t[1].makespan * t[1].unit_seconds);
     assert_true(fabs(p.areas[0].w / widest - want) < 1e-9);
+
     wf_picture_release(&p);
     weft_trace_release(&t[0]);
     weft_trace_release(&t[1]);

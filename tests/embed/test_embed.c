@@ -124,6 +124,31 @@ static void callback_stops_the_run(void **state)
     folder_remove(&f);
 }
 
+/* A run that was stopped with a checkpoint is opened as this checkpoint, and a note names it. */
+static void note_names_the_checkpoint(void **state)
+{
+    struct folder f = folder_new();
+    struct weft_settings *s = make_settings(&f, "run", "1");
+    struct weft_checkpoint *c = NULL;
+    struct seen seen = {.stop_at = 2};
+    char run[512];
+    (void)state;
+    snprintf(run, sizeof run, "%s/run", f.path);
+    assert_int_equal(weft_settings_set(s, "checkpoint.every", "1", &err), WEFT_OK);
+    assert_int_equal(weft_train(s, on_step, &seen, &err), WEFT_OK);
+    assert_int_equal(weft_checkpoint_open(run, &c, &err), WEFT_OK);
+    assert_non_null(strstr(weft_checkpoint_note(c), "using its checkpoint of step 3"));
+    weft_checkpoint_free(c);
+
+    assert_int_equal(weft_settings_set(s, "checkpoint.resume", "auto", &err), WEFT_OK);
+    assert_int_equal(weft_train(s, NULL, NULL, &err), WEFT_OK);
+    assert_int_equal(weft_checkpoint_open(run, &c, &err), WEFT_OK);
+    assert_null(weft_checkpoint_note(c));
+    weft_checkpoint_free(c);
+    weft_settings_free(s);
+    folder_remove(&f);
+}
+
 static bool count(const char *bytes, size_t len, void *user)
 {
     (void)bytes;
@@ -188,6 +213,7 @@ static void settings_are_checked(void **state)
     assert_int_equal(weft_settings_set(s, "train.stepz", "1", &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "train.stepz"));
     assert_int_equal(weft_settings_set(s, "train.steps", "many", &err), WEFT_USAGE);
+    assert_ptr_equal(strstr(err.msg, "train.steps: 'many' is not a whole number"), err.msg);
     assert_int_equal(weft_settings_read(s, "no-such-file.yaml", &err), WEFT_USAGE);
     assert_int_equal(weft_settings_check(s, &err), WEFT_USAGE); /* no model, no data */
     assert_int_equal(weft_train(s, NULL, NULL, &err), WEFT_USAGE);
@@ -206,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_and_trainer_agree),
         cmocka_unit_test(callback_stops_the_run),
+        cmocka_unit_test(note_names_the_checkpoint),
         cmocka_unit_test(generates_reads_and_converts),
         cmocka_unit_test(settings_are_checked),
     };

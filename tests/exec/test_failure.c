@@ -1,5 +1,5 @@
-/* Checks stages that fail and a stage that takes too long: every rank ends or continues as specified,
- * with an error that names the action, and no freed memory is read. */
+/* Checks stages that fail and a stage that takes too long: every rank ends or continues as
+ * specified, with an error that names the action, and no freed memory is read. */
 #include "weft/exec.h"
 
 #include <setjmp.h>
@@ -46,11 +46,14 @@ static void make_case(struct case_ *c, struct dice *d)
 {
     size_t i = dice_below(d, WEFT_LEN(schedules));
     struct weft_schedule *s = NULL;
+
     assert_int_equal(weft_schedule_generate(schedules[i].name, &schedules[i].params, &s, NULL),
                      WEFT_OK);
     const struct weft_placement *place = weft_schedule_placement(s);
     *c = (struct case_){.schedule = s, .rank = dice_below(d, place->n_ranks)};
     tracer_model_init(&c->model, place, 2, d->stream);
+
+    /* Any compute action of the rank fails. */
     struct weft_action_span row = weft_schedule_rank(s, c->rank);
     struct weft_action a;
     do
@@ -59,6 +62,7 @@ static void make_case(struct case_ *c, struct dice *d)
     c->model.delays = dice_once_in(d, 2);
     c->model.event = (struct tracer_event){
         .on = true, .kind = a.kind, .stage = a.stage, .micro = a.micro, .step = 1};
+
     if (dice_once_in(d, 3)) {
         c->model.n_blocks = place->n_stages;
         c->model.row_elements = 6;
@@ -69,11 +73,13 @@ static void make_case(struct case_ *c, struct dice *d)
         for (uint32_t m = 0; m < place->n_micros; m++)
             c->model.rows[m] = 2;
     }
+
     c->run = (struct tracer_run){.schedule = s,
                                  .model = &c->model,
                                  .steps = 3,
                                  .cache = (enum weft_block_cache)dice_below(d, 3),
                                  .copying = (enum copying)dice_below(d, 3)};
+
     snprintf(c->run.label, sizeof c->run.label, "case %zu: %s, rank %u, %u%s%u",
              (size_t)d->stream, schedules[i].name, c->rank, (unsigned)a.stage,
              weft_act_name(a.kind), a.micro);
@@ -87,21 +93,25 @@ static void test_continues(void **state)
         struct dice d = {.seed = 31, .stream = i};
         struct weft_error err = {.msg = ""};
         struct case_ c;
+
         make_case(&c, &d);
         struct tracer_event *event = &c.model.event;
         event->status = i % 4 == 0 ? WEFT_DATA : WEFT_NUMERIC;
         event->silent = i % 8 == 1;
+
         if (tracer_run(&c.run, 1, &err) != WEFT_OK)
             fail_msg("%s: %s", c.run.label, err.msg);
         for (uint32_t r = 0; r < weft_schedule_placement(c.schedule)->n_ranks; r++) {
             assert_int_equal(c.run.status[r], r == c.rank ? event->status : WEFT_OK);
             assert_int_equal(c.run.steps_done[r], 3);
         }
+
         assert_int_equal(c.run.failed_at[c.rank].stage, event->stage);
         assert_int_equal(c.run.failed_at[c.rank].micro, event->micro);
         assert_int_equal(c.run.err[c.rank].status, event->status);
         if (!event->silent)
             assert_non_null(strstr(c.run.err[c.rank].msg, "step 1 fails"));
+
         weft_schedule_free(c.schedule);
     }
 }
@@ -114,14 +124,17 @@ static void test_ends(void **state)
         struct dice d = {.seed = 32, .stream = i};
         struct weft_error err = {.msg = ""};
         struct case_ c;
+
         make_case(&c, &d);
         struct tracer_event *event = &c.model.event;
         event->status = WEFT_INTERNAL;
         event->silent = i % 8 == 1;
         event->step = i % 3;
+
         if (tracer_run(&c.run, 1, &err) != WEFT_INTERNAL ||
             (!event->silent && strstr(err.msg, " fails") == NULL))
             fail_msg("%s: %s", c.run.label, err.msg);
+
         for (uint32_t r = 0; r < weft_schedule_placement(c.schedule)->n_ranks; r++) {
             if (r != c.rank && c.run.status[r] == WEFT_OK && c.run.steps_done[r] == 3)
                 continue;
@@ -129,6 +142,7 @@ static void test_ends(void **state)
             if (c.run.status[r] != WEFT_INTERNAL || c.run.steps_done[r] > event->step + 1)
                 fail_msg("%s: rank %u: %s", c.run.label, r, c.run.err[r].msg);
         }
+
         weft_schedule_free(c.schedule);
     }
 }
@@ -142,6 +156,7 @@ static void test_sleeps(void **state)
         struct weft_error err = {.msg = ""};
         struct tracer_model model;
         char rank[64];
+
         assert_int_equal(weft_schedule_generate("1f1b", &schedules[0].params, &s, NULL),
                          WEFT_OK);
         tracer_model_init(&model, weft_schedule_placement(s), 2, i);
@@ -151,22 +166,27 @@ static void test_sleeps(void **state)
                                             .micro = 2,
                                             .step = 1,
                                             .sleep_ns = 2000000000};
+
         struct tracer_run run = {.schedule = s,
                                  .model = &model,
                                  .steps = 2,
                                  .timeout = 0.8,
                                  .copying = i == 3 ? COPYING_SOME_EAGER : COPYING_NONE};
+
         int64_t begin = wf_clock_ns();
         snprintf(rank, sizeof rank, "rank %u has sent no heartbeat", (unsigned)i);
         enum weft_status st = tracer_run(&run, 1, &err);
         assert_true(wf_clock_ns() - begin < INT64_C(60000000000));
+
         const char *where[] = {" 0F2)", " 1B2)", " 2F2)", " 3B2)"};
         if (st != WEFT_PEER || strstr(err.msg, rank) == NULL ||
             strstr(err.msg, where[i]) == NULL || strstr(err.msg, "step 1") == NULL)
             fail_msg("status %d: %s", st, err.msg);
+
         for (uint32_t r = 0; r < 4; r++)
             if (run.status[r] != WEFT_PEER || strcmp(run.err[r].msg, err.msg) != 0)
                 fail_msg("rank %u: status %d: %s", r, run.status[r], run.err[r].msg);
+
         weft_schedule_free(s);
     }
 }
@@ -187,7 +207,7 @@ static void test_missing(void **state)
     assert_int_equal(weft_comm_post(comm, &in, &err), WEFT_OK);
     assert_int_equal(weft_comm_wait(comm, &in, &err), WEFT_NOMEM);
     assert_string_equal(err.msg, missing.msg);
-    comm->ops->close(comm);
+    weft_comm_close(comm);
     wf_inproc_free(group);
 }
 

@@ -11,8 +11,11 @@
 
 #include "base/error.h"
 #include "deep.h"
+#include "forked.h"
 #include "table.h"
 #include "tracer.h"
+
+static weft_launch_fn *launch; /* starts processes; NULL: threads */
 
 static size_t case_count(void)
 {
@@ -20,7 +23,7 @@ static size_t case_count(void)
 }
 
 struct tally {
-    size_t n, rejected, lowered, pytorch, two_way, paired, blocks, copying;
+    size_t n, rejected, lowered, pytorch, two_way, paired, blocks, copying, forward_only;
 };
 
 /* Returns a random schedule, with messages in a random order or without messages. */
@@ -38,14 +41,14 @@ static struct weft_schedule *random_schedule(struct dice *d, struct tally *tally
     table_print(&t, "\n", &text);
     tally->paired += strchr(text.at, '(') != NULL;
     struct weft_error err = {.msg = ""};
-    if (weft_schedule_parse(text.at, text.len, "random", false, &s, &err) != WEFT_OK)
+    if (weft_schedule_parse(text.at, text.len, "random", &s, &err) != WEFT_OK)
         fail_msg("%s\n%s", err.msg, text.at);
     wf_text_release(&text);
     return s;
 }
 
-/* Adds messages to half of the schedules as PyTorch does.  A schedule that would deadlock that way is
- * rejected and runs unchanged. */
+/* Adds messages to half of the schedules as PyTorch does.  A schedule that would deadlock that
+ * way is rejected and runs unchanged. */
 static struct weft_schedule *lower(struct weft_schedule *s, struct dice *d, struct tally *tally)
 {
     struct weft_schedule *lowered = NULL;
@@ -55,13 +58,26 @@ static struct weft_schedule *lower(struct weft_schedule *s, struct dice *d, stru
     }
     if (!dice_once_in(d, 2))
         return s;
-    if (weft_schedule_lower(s, WEFT_LOWERING_PYTORCH, &lowered, NULL) != WEFT_OK) {
+    if (weft_schedule_lower(s, WEFT_LOWERING_TORCH_2_10, &lowered, NULL) != WEFT_OK) {
         tally->rejected++;
         return s;
     }
     tally->pytorch++;
     weft_schedule_free(s);
     return lowered;
+}
+
+/* Replaces some schedules by their forwards. */
+static struct weft_schedule *drop_backwards(struct weft_schedule *s, struct dice *d,
+                                            struct tally *tally)
+{
+    struct weft_schedule *forward = NULL;
+    if (!dice_once_in(d, 4))
+        return s;
+    assert_int_equal(weft_schedule_forward_only(s, &forward, NULL), WEFT_OK);
+    weft_schedule_free(s);
+    tally->forward_only++;
+    return forward;
 }
 
 static void add_blocks(struct tracer_model *m, struct dice *d)
@@ -81,20 +97,34 @@ static void add_case(struct tracer_batch *b, uint64_t number, struct tally *tall
 {
     struct dice d = {.seed = 2025, .stream = number};
     struct weft_schedule *s = lower(random_schedule(&d, tally), &d, tally);
+    s = drop_backwards(s, &d, tally);
     const struct weft_placement *place = weft_schedule_placement(s);
     struct tracer_model model;
+
     tracer_model_init(&model, place, 3, number);
     model.delays = !dice_once_in(&d, 4);
     if (dice_once_in(&d, 3))
         add_blocks(&model, &d);
+    else
+        model.tensors = dice_once_in(&d, 2);
+    model.vary_rows = model.n_blocks == 0 && dice_once_in(&d, 3);
+    model.has_outputs = dice_once_in(&d, 2);
+
+    bool first = model.has_outputs && dice_once_in(&d, 2);
     struct tracer_run run = {.model = &model,
                              .steps = 2,
+                             .evals = dice_below(&d, 4),
                              .lay_slots = dice_once_in(&d, 2),
+                             .shuffle_ranks = true,
+                             .outputs_on = first ? WEFT_OUTPUTS_ON_FIRST : WEFT_OUTPUTS_ON_LAST,
                              .cache = (enum weft_block_cache)dice_below(&d, 3),
-                             .copying = (enum copying)dice_below(&d, 3)};
+                             .copying = (enum copying)dice_below(&d, 3),
+                             .launch = launch};
+
     snprintf(run.label, sizeof run.label, "case %zu, %u ranks, %u stages, %u micros%s%s",
              (size_t)number, place->n_ranks, place->n_stages, place->n_micros,
              run.copying ? ", copying" : "", model.n_blocks > 0 ? ", blocks" : "");
+
     tally->n++;
     tally->two_way += place->n_pipes > 1;
     tally->blocks += model.n_blocks > 0;
@@ -113,9 +143,9 @@ static void check_random(void **state)
     tracer_batch_finish(&batch);
     print_message(
         "%zu runs: with messages %zu, lowered like PyTorch %zu (rejected %zu), two-way "
-        "%zu, with pairs %zu, with blocks %zu, copying %zu\n",
+        "%zu, with pairs %zu, with blocks %zu, copying %zu, forward-only %zu\n",
         tally.n, tally.lowered, tally.pytorch, tally.rejected, tally.two_way, tally.paired,
-        tally.blocks, tally.copying);
+        tally.blocks, tally.copying, tally.forward_only);
     assert_int_equal(batch.n_run, n_cases);
     assert_true(tally.lowered > n_cases / 4);
     assert_true(tally.pytorch > n_cases / 8);
@@ -123,10 +153,12 @@ static void check_random(void **state)
     assert_true(tally.paired > n_cases / 4);
     assert_true(tally.blocks > n_cases / 5);
     assert_true(tally.copying > n_cases / 3);
+    assert_true(tally.forward_only > n_cases / 8);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    launch = forked_select(argc, argv);
     const struct CMUnitTest tests[] = {
         {"random schedules", check_random, NULL, NULL, NULL},
     };

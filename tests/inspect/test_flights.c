@@ -1,5 +1,5 @@
-/* Checks which rank is reported as lost, from records of ranks that are done, failed, running, gone
- * or on other hosts. */
+/* Checks which rank is reported as lost, from records of ranks that are done, failed, running,
+ * gone or on other hosts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,6 +99,23 @@ static void check_lost(void **state)
         assert_int_equal(wf_flights_may_be_lost(&f, i), c->may_be_lost[i]);
 }
 
+/* A rank without a recorded end ended with the process of the lost rank, or by the launcher. */
+static void check_ending(void **state)
+{
+    struct weft_flight at[] = {{.pid = 7}, {.rank = 1, .pid = 7}, {.rank = 2, .pid = 8}};
+    enum wf_fate fates[] = {WF_FATE_GONE, WF_FATE_GONE, WF_FATE_GONE};
+    struct wf_flights f = {.at = at, .fates = fates, .n = 3, .n_ranks = 3, .lost = SIZE_MAX};
+    assert_string_equal(wf_flights_ending(&f, 1), "ended unexpectedly");
+    f.lost = 0;
+    assert_string_equal(wf_flights_ending(&f, 1), "ended with its process");
+    assert_string_equal(wf_flights_ending(&f, 2), "ended by the launcher");
+    snprintf(at[1].host, sizeof at[1].host, "other");
+    assert_string_equal(wf_flights_ending(&f, 1), "ended by the launcher");
+    fates[2] = WF_FATE_FAILED;
+    assert_string_equal(wf_flights_ending(&f, 2), "failed");
+    (void)state;
+}
+
 static void check_malformed(void **state)
 {
     struct folder dir = folder_new();
@@ -121,9 +138,10 @@ static void check_malformed(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[WEFT_LEN(cases) + 1];
+    struct CMUnitTest tests[WEFT_LEN(cases) + 2];
     for (size_t i = 0; i < WEFT_LEN(cases); i++)
         tests[i] = (struct CMUnitTest){cases[i].name, check_lost, NULL, NULL, &cases[i]};
     tests[WEFT_LEN(cases)] = (struct CMUnitTest)cmocka_unit_test(check_malformed);
+    tests[WEFT_LEN(cases) + 1] = (struct CMUnitTest)cmocka_unit_test(check_ending);
     return cmocka_run_group_tests_name("flights", tests, NULL, NULL) != 0;
 }

@@ -1,4 +1,5 @@
 /* Checks tokenizing, converting and generating without the command line. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,13 +14,14 @@
 #include "training/ckpt/hf.h"
 #include "training/data/shard.h"
 #include "training/jobs/convert.h"
+#include "training/jobs/evaluate.h"
 #include "training/jobs/generate.h"
 #include "training/jobs/tokenize.h"
 #include "training/trainer/load.h"
 
 #define TINY WEFT_TEST_DATA "/train/gpt2-tiny" /* 128 tokens, context 64, no tokenizer */
 
-/* -- tokenize ------------------------------------------------------------------------------- */
+/* -- tokenize ------------------------------------------------------------------------------ */
 
 struct seen {
     uint64_t bytes[2];
@@ -75,6 +77,96 @@ static void check_tokenize(void **state)
     (void)state;
 }
 
+/* -- JSON ----------------------------------------------------------------------------------- */
+
+/* Returns what was written to `j->out`, which is closed.  Valid until the next call. */
+static const char *text_of(const struct wf_json *j)
+{
+    static char text[1024];
+    rewind(j->out);
+    text[fread(text, 1, sizeof text - 1, j->out)] = '\0';
+    fclose(j->out);
+    return text;
+}
+
+static void check_json(void **state)
+{
+    const struct wf_tokenize_result t = {
+        .kind = "bpe",
+        .n_vocab = 300,
+        .seconds = 2,
+        .bytes_per_token = 1.5,
+        .corpus = {.bytes = 15, .train = {.tokens = 10, .documents = 2, .shards = 1}}};
+    struct wf_tokenize_options o = {.out = "dir", .train_bpe = 400};
+    struct wf_json j = {.out = tmpfile()};
+    wf_tokenize_result_write_json(&j, &t, &o);
+    assert_string_equal(text_of(&j),
+                        "{\"output\":\"dir\",\"tokenizer\":\"bpe\",\"vocab\":300,"
+                        "\"vocab_asked\":400,\"text_bytes\":15,\"bytes_per_token\":1.5,"
+                        "\"seconds\":2,\"train\":{\"tokens\":10,\"documents\":2,\"shards\":1},"
+                        "\"val\":{\"tokens\":0,\"documents\":0,\"shards\":0}}");
+
+    const struct wf_tokenize_result v = {.n_vocab = 300, .vocabulary_only = true};
+    j = (struct wf_json){.out = tmpfile()};
+    wf_tokenize_result_write_json(&j, &v, &o);
+    assert_string_equal(text_of(&j),
+                        "{\"output\":\"tokenizer\",\"vocab\":300,\"vocab_asked\":400}");
+
+    /* Tokens are bytes.  A NUL is replaced, and token 300 has no text. */
+    struct wf_codec codec;
+    int32_t tokens[] = {256, 'a', 0, 300, 'b'};
+    const struct wf_generation g = {.tokens = tokens,
+                                    .n_prompt = 1,
+                                    .n_tokens = 5,
+                                    .stop = WF_GENERATE_STOP_CONTEXT,
+                                    .prompt_seconds = 0.25,
+                                    .seconds = 2};
+    assert_int_equal(wf_codec_open(&codec, NULL, 301, NULL), WEFT_OK);
+    j = (struct wf_json){.out = tmpfile()};
+    assert_int_equal(wf_generation_write_json(&j, &g, &codec, 7, NULL), WEFT_OK);
+    assert_string_equal(text_of(&j),
+                        "{\"prompt\":[256],\"tokens\":[97,0,300,98],\"text\":\"a\xef\xbf\xbd"
+                        "b\",\"stopped\":\"context\",\"seed\":7,\"prompt_ms\":250,"
+                        "\"tok_s\":1.5}");
+    size_t len = 0;
+    assert_memory_equal(wf_codec_text(&codec, 300, &len), "\xef\xbf\xbd", 3);
+    assert_int_equal(len, 3);
+    assert_memory_equal(wf_codec_text(&codec, 'a', &len), "a", 1);
+    wf_codec_release(&codec);
+    (void)state;
+}
+
+/* -- evaluate ------------------------------------------------------------------------------- */
+
+static void check_evaluate(void **state)
+{
+    struct wf_weights *w = NULL;
+    struct wf_model_evaluation e, f;
+    struct wf_evaluate_options o = {.data = TINY "/tokens.bin", .batches = 3, .threads = 1};
+    assert_int_equal(wf_load_open(TINY, &w, NULL), WEFT_OK);
+    assert_int_equal(wf_evaluate_model(w, &o, &e, NULL), WEFT_OK);
+    assert_int_equal(e.seq, 64); /* the context of the model */
+    assert_int_equal(e.result.tokens, 3 * WF_EVALUATE_ROWS * 64);
+    assert_true(fabs(log(e.perplexity) - e.result.loss) < 1e-12);
+    assert_true(fabs(exp2(e.bits_per_token) / e.perplexity - 1) < 1e-12);
+    assert_true(e.token_bytes == 0 && isnan(e.bits_per_byte) && e.tok_s > 0);
+    o.rows = WF_EVALUATE_ROWS;
+    assert_int_equal(wf_evaluate_model(w, &o, &f, NULL), WEFT_OK);
+    assert_true(f.result.loss == e.result.loss);
+    wf_weights_free(w);
+
+    struct wf_json j = {.out = tmpfile()};
+    e = (struct wf_model_evaluation){
+        .result = {.tokens = 10, .loss = 0.5}, .seq = 8, .perplexity = 2, .bits_per_token = 1};
+    e.bits_per_byte = NAN;
+    wf_model_evaluation_write_json(&j, &e, "m", "d");
+    assert_string_equal(
+        text_of(&j),
+        "{\"model\":\"m\",\"data\":\"d\",\"seq\":8,\"tokens\":10,\"loss\":0.5,"
+        "\"perplexity\":2,\"bits_per_token\":1,\"bits_per_byte\":null,\"tok_s\":0}");
+    (void)state;
+}
+
 /* -- convert -------------------------------------------------------------------------------- */
 
 static void hash_of(const char *path, char out[WF_HASH_HEX_SIZE])
@@ -97,8 +189,8 @@ static void check_convert(void **state)
     struct folder dir = folder_new();
     char want[WF_HASH_HEX_SIZE], got[WF_HASH_HEX_SIZE];
     struct wf_weights *w = NULL;
-    struct wf_convert_options o = {
-        .type = WF_DTYPE_F32, .shard_bytes = WF_HF_SHARD_BYTES, .step = 3};
+    struct wf_convert_options o = wf_convert_defaults();
+    o.step = 3;
     struct wf_convert_result r;
     hash_of(TINY, want);
     assert_int_equal(wf_load_open(TINY, &w, NULL), WEFT_OK);
@@ -120,7 +212,7 @@ static void check_convert(void **state)
     (void)state;
 }
 
-/* -- generate ------------------------------------------------------------------------------- */
+/* -- generate ------------------------------------------------------------------------------ */
 
 static enum weft_status count_token(void *ctx, int32_t token, struct weft_error *err)
 {
@@ -148,7 +240,7 @@ static void check_generate(void **state)
                                     .n_prompt = 3,
                                     .max_tokens = 5,
                                     .end = -1,
-                                    .sampling = {0.8, 50, 1, 42},
+                                    .sampling = wf_sampling_defaults(),
                                     .type = WF_DTYPE_F32,
                                     .threads = 1,
                                     .on_token = count_token,
@@ -184,8 +276,8 @@ static void check_generate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_tokenize),
-        cmocka_unit_test(check_convert),
+        cmocka_unit_test(check_tokenize), cmocka_unit_test(check_json),
+        cmocka_unit_test(check_evaluate), cmocka_unit_test(check_convert),
         cmocka_unit_test(check_generate),
     };
     return cmocka_run_group_tests_name("jobs", tests, NULL, NULL) != 0;

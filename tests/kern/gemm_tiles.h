@@ -14,7 +14,7 @@
 #include "compute/kern/gemm_kernel.h"
 #include "support/mats.h"
 
-/* Bound of the rounding error of a sum of k products of numbers up to 1, relative to
+/* Returns a bound of the rounding error of a sum of k products of numbers up to 1, relative to
  * tile_size(): each of k additions rounds a partial sum, which is about sqrt(k), by half an
  * ulp; errors of either sign add up to sqrt(k) of these.  Allows a few times that. */
 static double tile_bound(size_t k)
@@ -38,7 +38,7 @@ static void *tile_memory(size_t bytes)
 }
 
 /* Fills with numbers that bf16 represents exactly if the factor will be rounded to it. */
-static float *tile_factor(size_t n, enum wf_pack_form form)
+static float *tile_factor(size_t n, enum wf_pack form)
 {
     float *w = tile_memory(n * sizeof *w);
     for (size_t i = 0; i < n; i++) {
@@ -69,15 +69,17 @@ static const struct tile_shape {
 };
 
 /* Checks a panel of a product, with everything that may be added. */
-static void tile_check_rows(const struct wf_gemm_kernel *kernel, enum wf_pack_form form,
+static void tile_check_rows(const struct wf_gemm_kernel *kernel, enum wf_pack form,
                             const struct tile_shape *s, int variant)
 {
     struct mats m;
     enum wf_dtype type = form == WF_PACK_BF16_PAIRS ? WF_DTYPE_BF16 : WF_DTYPE_F32;
     enum wf_dtype c_type = variant == 3 ? WF_DTYPE_BF16 : WF_DTYPE_F32;
+
     mats_begin(&m, "rows %zu cols %zu k %zu form %d variant %d", s->rows, s->cols, s->k, form,
                variant);
     m.size = tile_size(s->k);
+
     struct wf_mat a = mats_random(&m, s->rows, s->k, type, 1);
     struct wf_mat c = mats_random(&m, s->rows, s->cols, c_type, 1);
     struct wf_mat want = mats_copy(&m, c, s->rows, s->cols);
@@ -87,15 +89,18 @@ static void tile_check_rows(const struct wf_gemm_kernel *kernel, enum wf_pack_fo
         add = c;
         add_ref = mats_copy(&m, c, s->rows, s->cols);
     }
+
     float *w = tile_factor(s->k * s->cols, form);
     struct wf_packed b = {s->k, s->cols, form,
                           tile_memory(wf_packed_bytes(s->k, s->cols, form))};
     kernel->pack_weight(&b, NULL, w, s->k, s->cols, 0, s->k);
     kernel->rows(c, a.at, a.ld, b.at, s->k, bias, add, s->rows, s->cols,
                  (struct wf_prefetch){0});
+
     wf_gemm_ref(s->rows, s->cols, s->k, a, (struct wf_mat){w, s->cols, WF_DTYPE_F32}, bias,
                 add_ref, want);
     mats_allclose(&m, "c", c, want, s->rows, s->cols, tile_bound(s->k));
+
     free(b.at);
     free(w);
     mats_end(&m);
@@ -103,21 +108,24 @@ static void tile_check_rows(const struct wf_gemm_kernel *kernel, enum wf_pack_fo
 
 /* Checks one tile of a gradient: all three rows of strips and a panel of k rows. */
 static void tile_check_sink(const struct wf_gemm_kernel *kernel, const struct wf_ops *ops,
-                            enum wf_pack_form form, const struct tile_shape *s)
+                            enum wf_pack form, const struct tile_shape *s)
 {
     struct mats m;
     enum wf_dtype type = form == WF_PACK_BF16_PAIRS ? WF_DTYPE_BF16 : WF_DTYPE_F32;
     size_t strips = 3, rows = (strips - 1) * WF_STRIP + s->rows;
+
     mats_begin(&m, "sink rows %zu cols %zu k %zu form %d", rows, s->cols, s->k, form);
     m.size = tile_size(s->k);
     struct wf_mat a = mats_random(&m, s->k, rows, type, 1);
     struct wf_mat b = mats_random(&m, s->k, s->cols, type, 1);
     float *got = mats_floats(&m, rows * s->cols), *want = mats_floats(&m, rows * s->cols);
+
     int64_t *exact = tile_memory(rows * s->cols * sizeof *exact);
     char *strip = tile_memory(strips * wf_strip_bytes(s->k, form));
     void *panel = tile_memory(wf_pack_bytes(s->k, WF_PANEL, form));
     kernel->pack_strips(strip, a, rows, s->k);
     kernel->pack_panel(panel, b, s->cols, s->k);
+
     for (int time = 0; time < 2; time++) /* writes, then adds */
         for (size_t r = 0; r < rows; r += WF_STRIP) {
             struct wf_sink sink = {.exact = exact + r * s->cols, .fresh = time == 0};
@@ -137,6 +145,7 @@ static void tile_check_sink(const struct wf_gemm_kernel *kernel, const struct wf
             assert_false(kernel->sink(ops, sink, s->cols, at, panel, s->k, n, s->cols,
                                       &(struct wf_prefetch){0}));
         }
+
     wf_wgrad_ref(want, a, rows, b, s->cols, s->k);
     for (size_t i = 0; i < rows * s->cols; i++)
         want[i] *= 2;
@@ -144,6 +153,7 @@ static void tile_check_sink(const struct wf_gemm_kernel *kernel, const struct wf
     for (size_t i = 0; i < rows * s->cols; i++)
         got[i] = (float)((double)exact[i] * 0x1p-50);
     mats_allclose_floats(&m, "exact sum", got, want, rows * s->cols, 2 * tile_bound(s->k));
+
     free(exact);
     free(strip);
     free(panel);
@@ -151,18 +161,20 @@ static void tile_check_sink(const struct wf_gemm_kernel *kernel, const struct wf
 }
 
 /* Checks that a factor packed from its transpose equals the factor packed directly. */
-static void tile_check_packing(const struct wf_gemm_kernel *kernel, enum wf_pack_form form,
-                               size_t k, size_t n)
+static void tile_check_packing(const struct wf_gemm_kernel *kernel, enum wf_pack form, size_t k,
+                               size_t n)
 {
     float *w = tile_factor(k * n, WF_PACK_F32), *t = tile_transposed(w, k, n);
     size_t bytes = wf_packed_bytes(k, n, form);
     struct wf_packed same = {k, n, form, tile_memory(bytes)};
     struct wf_packed transposed = {k, n, form, tile_memory(bytes)};
+
     for (size_t r = 0; r < k; r += 64)
         kernel->pack_weight(&same, NULL, w, k, n, r, r + 64 < k ? r + 64 : k);
     for (size_t r = 0; r < n; r += 64)
         kernel->pack_weight(NULL, &transposed, t, n, k, r, r + 64 < n ? r + 64 : n);
     assert_memory_equal(same.at, transposed.at, bytes);
+
     for (size_t i = 0; i < k && form != WF_PACK_BF16_PAIRS; i += 7)
         for (size_t j = 0; j < n; j++) {
             size_t k_slice = wf_pack_k_slice(k), k0 = i / k_slice * k_slice;
@@ -173,6 +185,7 @@ static void tile_check_packing(const struct wf_gemm_kernel *kernel, enum wf_pack
             else
                 assert_true(fabsf(got - want) <= 0x1p-8f * fabsf(want));
         }
+
     free(same.at);
     free(transposed.at);
     free(t);
@@ -180,7 +193,7 @@ static void tile_check_packing(const struct wf_gemm_kernel *kernel, enum wf_pack
 }
 
 static void tile_check_all(const struct wf_gemm_kernel *kernel, const struct wf_ops *ops,
-                           enum wf_pack_form form)
+                           enum wf_pack form)
 {
     static const size_t factors[][2] = {{1, 1},   {2, 48},   {3, 70},    {17, 16},  {64, 64},
                                         {65, 49}, {128, 97}, {1000, 33}, {1600, 50}};

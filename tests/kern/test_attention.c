@@ -1,5 +1,5 @@
-/* Attention for every instruction set of the machine against the reference in double; the
- * gradients of the reference against finite differences of a forward in double. */
+/* Compares attention for every instruction set of the machine with the reference in double, and
+ * the gradients of the reference with finite differences of a forward in double. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@ enum { LEN_GUARD = 37 }; /* guard elements around and between written ranges */
 
 static const float guard = -12352.0f; /* exact in bf16 */
 
-/* ---- matrices ------------------------------------------------------------------------------- */
+/* -- matrices ------------------------------------------------------------------------------ */
 
 static float get(struct wf_mat m, size_t r, size_t c)
 {
@@ -31,7 +31,7 @@ static float get(struct wf_mat m, size_t r, size_t c)
     return x;
 }
 
-/* x must be exact in bf16 if m has that type. */
+/* Sets an element.  x must be exact in bf16 if m has that type. */
 static void set(struct wf_mat m, size_t r, size_t c, float x)
 {
     uint32_t bits;
@@ -49,7 +49,7 @@ static float draw(uint64_t *state)
     return (float)(int)((*state >> 33) % 256) / 128.0f - 1.0f;
 }
 
-/* Allocates (rows, cols) between guards; `memory` is what to free. */
+/* A matrix (rows, cols) between guards; `memory` is owned. */
 struct owned {
     struct wf_mat m;
     size_t rows, cols;
@@ -118,7 +118,7 @@ static double largest(const struct owned *o)
     return top;
 }
 
-/* ---- a call with all its matrices ----------------------------------------------------------- */
+/* -- a call with all its matrices ---------------------------------------------------------- */
 
 enum { Q, K, V, OUT, DOUT, DQ, DK, DV, N_MATS };
 enum { F32 = 0, BF16 = 0xff & ~(1 << DOUT) };
@@ -206,9 +206,10 @@ static bool run_backward(enum wf_isa isa, struct call *c, bool turned)
     return true;
 }
 
-/* ---- against the reference ------------------------------------------------------------------ */
+/* -- against the reference ----------------------------------------------------------------- */
 
-/* |x - want| <= bound * size; bf16 allows one more rounding, half of the last of eight bits. */
+/* Checks that |x - want| <= bound * size.  bf16 allows one more rounding, of half of the last
+ * of its eight bits. */
 static void check_close(const struct owned *x, const struct owned *want, double bound,
                         double size)
 {
@@ -241,12 +242,14 @@ static void check_shape_of(struct shape s, float query_size, double bound)
     call_draw(&c, query_size);
     struct call ref = reference_of(&c);
     double size = largest(&c.m[V]) + DBL_MIN;
+
     for (enum wf_isa isa = WF_ISA_PORTABLE; run_forward(isa, &c, false); isa++) {
         check_close(&c.m[OUT], &ref.m[OUT], bound, size);
         check_close(&c.lse, &ref.lse, 2 * FLT_EPSILON, largest(&ref.lse) + 1);
         if (isa == WF_ISA_AVX512_BF16)
             break;
     }
+
     owned_copy(&ref.m[OUT], &c.m[OUT]);
     wf_attention_backward_ref(&ref.a);
     for (enum wf_isa isa = WF_ISA_PORTABLE; run_backward(isa, &c, false); isa++) {
@@ -255,6 +258,7 @@ static void check_shape_of(struct shape s, float query_size, double bound)
         if (isa == WF_ISA_AVX512_BF16)
             break;
     }
+
     check_all_guards(&c);
     call_free(&ref);
     call_free(&c);
@@ -308,7 +312,7 @@ static void check_extremes(void **state)
     check_shape_of(s, 1500, 2e-3);
 }
 
-/* ---- bits ----------------------------------------------------------------------------------- */
+/* -- bits ---------------------------------------------------------------------------------- */
 
 static struct shape bit_shapes[] = {
     {2, 70, 4, 2, 12, F32},
@@ -347,12 +351,14 @@ static void check_in_place(void **state)
             struct call a = call_new(bit_shapes[i], 0), b = call_new(bit_shapes[i], 0);
             size_t dim = a.m[Q].cols, kv = a.m[K].cols;
             struct owned qkv = owned_new(a.m[Q].rows, dim + 2 * kv, a.m[Q].m.type, 2);
+
             call_draw(&a, 2);
             struct owned part[3] = {a.m[Q], a.m[K], a.m[V]};
             for (int p = 0; p < 3; p++) {
                 part[p].m = wf_mat_at(qkv.m, 0, p == 0 ? 0 : p == 1 ? dim : dim + kv);
                 owned_copy(&part[p], &a.m[Q + p]);
             }
+
             if (run_forward(isa, &a, false) && run_backward(isa, &a, false)) {
                 call_copy(&b, &a);
                 b.a.q = b.a.dq = part[0].m;
@@ -363,16 +369,17 @@ static void check_in_place(void **state)
                     check_same(&part[p], &a.m[DQ + p]);
                 check_guards(&qkv);
             }
+
             free(qkv.memory);
             call_free(&a);
             call_free(&b);
         }
 }
 
-/* ---- not a number --------------------------------------------------------------------------- */
+/* -- not a number -------------------------------------------------------------------------- */
 
-/* Puts one NaN into one head: results that depend on it become NaN, all others keep their bits.
- */
+/* The tests put a NaN into one head.  Results that depend on it become NaN, and all others keep
+ * their bits. */
 enum { NAN_SEQ = 150, NAN_AT = 70, NAN_HEAD = 6 };
 
 static void check_nan_rows(const struct owned *with, const struct owned *clean, size_t begin,
@@ -401,10 +408,12 @@ static void check_nan(void **state)
                 call_free(&c);
                 continue;
             }
+
             assert_true(run_backward(isa, &clean, false));
             call_copy(&c, &clean);
             for (size_t i = 0; i < NAN_HEAD; i++)
                 set(c.m[where].m, NAN_AT, i, NAN);
+
             assert_true(run_forward(isa, &c, false));
             if (where == DOUT) {
                 assert_true(run_backward(isa, &c, false));
@@ -415,12 +424,13 @@ static void check_nan(void **state)
                 size_t end = where == Q ? NAN_AT + 1 : NAN_SEQ;
                 check_nan_rows(&c.m[OUT], &clean.m[OUT], NAN_AT, end);
             }
+
             call_free(&clean);
             call_free(&c);
         }
 }
 
-/* ---- gradients ------------------------------------------------------------------------------ */
+/* -- gradients ----------------------------------------------------------------------------- */
 
 /* Returns the sum of dout * out, in double, from x = {q, k, v}: (seq, heads * head) each. */
 static double loss_of(const struct call *c, double *const x[3])
@@ -431,6 +441,7 @@ static double loss_of(const struct call *c, double *const x[3])
     for (size_t h = 0; h < c->a.heads; h++)
         for (size_t i = 0; i < seq; i++) {
             double sum = 0, part = 0;
+
             for (size_t j = 0; j <= i; j++) {
                 const double *q = x[0] + i * q_cols + h * head;
                 const double *k = x[1] + j * kv_cols + h / group * head;
@@ -443,6 +454,7 @@ static double loss_of(const struct call *c, double *const x[3])
                 sum += exp(s / sqrt((double)head));
                 part += exp(s / sqrt((double)head)) * dy;
             }
+
             loss += part / sum;
         }
     return loss;
@@ -455,6 +467,7 @@ static void check_differences(void **state)
     call_draw(&c, 1);
     wf_attention_forward_ref(&c.a);
     wf_attention_backward_ref(&c.a);
+
     double *x[3];
     for (int p = 0; p < 3; p++) {
         const struct owned *m = &c.m[Q + p];
@@ -463,11 +476,13 @@ static void check_differences(void **state)
         for (size_t i = 0; i < m->rows * m->cols; i++)
             x[p][i] = get(m->m, i / m->cols, i % m->cols);
     }
+
     const double step = 1e-5;
     for (int p = 0; p < 3; p++) {
         const struct owned *d = &c.m[DQ + p];
         for (size_t i = 0; i < d->rows * d->cols; i++) {
             double at = x[p][i];
+
             x[p][i] = at + step;
             double more = loss_of(&c, x);
             x[p][i] = at - step;
@@ -477,12 +492,13 @@ static void check_differences(void **state)
             assert_true(fabs(slope - get(d->m, i / d->cols, i % d->cols)) <= 1e-6);
         }
     }
+
     for (int p = 0; p < 3; p++)
         free(x[p]);
     call_free(&c);
 }
 
-/* ---- tasks and memory ----------------------------------------------------------------------- */
+/* -- tasks and memory ---------------------------------------------------------------------- */
 
 static void check_sizes(void **state)
 {

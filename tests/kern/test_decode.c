@@ -1,5 +1,5 @@
-/* Products and attention of decoding against plain C, for every instruction set, and that
- * results do not depend on how the work is divided. */
+/* Compares the products and the attention of decoding with plain C, for every instruction set,
+ * and checks that results do not depend on how the work is divided. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,9 +24,11 @@ static void check_product(enum wf_isa isa, size_t s, enum wf_dtype type, bool mo
 {
     struct mats m;
     size_t rows = shapes[s].rows, k = shapes[s].k, n = shapes[s].n;
+
     mats_begin(&m, "gemv %zu x %zu, %zu vectors, %s, %s", rows, k, n, wf_dtype_name(type),
                wf_isa_name(isa));
     m.size = (double)k / 4;
+
     struct wf_mat w = mats_random(&m, rows, k, type, 1);
     struct wf_mat x = mats_random(&m, n, k, WF_DTYPE_F32, 1);
     struct wf_mat y = mats_random(&m, n, rows, WF_DTYPE_F32, 1);
@@ -34,15 +36,18 @@ static void check_product(enum wf_isa isa, size_t s, enum wf_dtype type, bool mo
     struct wf_gemv g = {.w = w, .k = k, .n = n, .x = x.at, .x_ld = x.ld};
     g.y = y.at;
     g.y_ld = y.ld;
+
     if (more) { /* adds to y */
         g.bias = mats_random_floats(&m, rows, 1);
         g.add = g.y;
     }
+
     struct wf_gemv slow = g, alone = g;
     assert_int_equal(want.ld, y.ld);
     slow.y = want.at;
     slow.add = more ? slow.y : NULL;
     wf_gemv_ref(&slow, 0, rows);
+
     if (wf_gemv_rows_of(isa, &g, 0, rows)) {
         mats_allclose(&m, "y", y, want, n, rows, 1e-6);
         /* One output of one vector at a time gives the same bits. */
@@ -56,6 +61,7 @@ static void check_product(enum wf_isa isa, size_t s, enum wf_dtype type, bool mo
             }
         mats_equal(&m, "y one by one", y, single, n, rows);
     }
+
     mats_end(&m);
 }
 

@@ -1,5 +1,5 @@
-/* Products and gradients of weights against sums in double, for all shapes, types and numbers
- * of threads, and the range checks of gradients. */
+/* Compares products and gradients of weights with sums in double, for all shapes, types and
+ * numbers of threads, and tests the range checks of gradients. */
 #include <stdatomic.h>
 
 #include "compute/kern/gemm.h"
@@ -101,7 +101,7 @@ static void run_product(const struct product_case *p, struct wf_gemm_args args,
 static struct wf_packed pack(const float *w, size_t k, size_t n, enum wf_dtype type,
                              bool transposed)
 {
-    enum wf_pack_form form = wf_pack_form(type);
+    enum wf_pack form = wf_pack_form(type);
     struct wf_packed b = {k, n, form, tile_memory(wf_packed_bytes(k, n, form))};
     float *t = transposed ? tile_transposed(w, k, n) : NULL;
     size_t rows = transposed ? n : k, cols = transposed ? k : n, half = rows / 2 / 64 * 64;
@@ -118,15 +118,18 @@ static void check_product(const struct product_case *p)
     struct mats m;
     mats_begin(&m, "%s", p->name);
     m.size = tile_size(p->k);
+
     struct wf_mat a = mats_random(&m, p->rows, p->k, p->type, 1);
     struct wf_mat before = mats_random(&m, p->rows, p->n, p->c_type, 1), want, c[MAX_POOLS];
     float *bias = mats_random_floats(&m, p->n, 1);
     float *w = tile_factor(p->k * p->n, wf_pack_form(p->type));
     struct wf_packed b = pack(w, p->k, p->n, p->type, p->transposed);
     struct wf_mat add = p->add != 0 ? before : (struct wf_mat){0};
+
     want = mats_copy(&m, before, p->rows, p->n);
     wf_gemm_ref(p->rows, p->n, p->k, a, (struct wf_mat){w, p->n, WF_DTYPE_F32},
                 p->bias ? bias : NULL, add, want);
+
     for (unsigned i = 0; i < MAX_POOLS; i++) {
         c[i] = p->add == 2 ? mats_copy(&m, before, p->rows, p->n)
                            : mats_new(&m, p->rows, p->n, p->c_type);
@@ -141,6 +144,7 @@ static void check_product(const struct product_case *p)
         mats_allclose(&m, "c", c[i], want, p->rows, p->n, tile_bound(p->k));
         mats_equal(&m, "c by more threads", c[i], c[0], p->rows, p->n);
     }
+
     free(b.at);
     free(w);
     mats_end(&m);
@@ -209,16 +213,19 @@ static void check_exact(const struct outer_case *o, struct mats *m, struct wf_ma
     size_t n = o->m * o->n, bytes = n * sizeof(int64_t);
     struct sums whole = new_sums(n), parts = new_sums(n);
     float *got = mats_floats(m, n);
+
     assert_false(run_outer(o, (struct wf_sink){.exact = whole.exact, .fresh = true}, a, b, o->k,
                            threads));
     for (size_t i = 0; i < n; i++)
         got[i] = (float)((double)whole.exact[i] * 0x1p-50);
     mats_allclose_floats(m, "exact sums", got, want, n, tile_bound(o->k));
+
     if (o->k <= WF_WGRAD_TOKENS) { /* a single contribution: the same bits in fp32 */
         struct wf_sink only = {.fast = parts.fast, .fresh = true, .single = true};
         assert_false(run_outer(o, only, a, b, o->k, threads));
         assert_memory_equal(parts.fast, got, n * sizeof *got);
     }
+
     /* Adds the contributions one by one, the last first, with one thread. */
     memset(parts.exact, 0, bytes);
     size_t last = (o->k - 1) / WF_WGRAD_TOKENS;
@@ -229,6 +236,7 @@ static void check_exact(const struct outer_case *o, struct mats *m, struct wf_ma
                                wf_mat_at(b, k0, 0), k, 1));
     }
     assert_memory_equal(whole.exact, parts.exact, bytes);
+
     free_sums(whole);
     free_sums(parts);
 }
@@ -271,7 +279,7 @@ static void check_outer(const struct outer_case *o)
 /* One element of C is the sum of `times` products `x * y`; all others are zero. */
 static const struct range_case {
     const char *name;
-    size_t row, col; /* of 20 x 112: in whole and partial tiles */
+    size_t row, col; /* position in the 20 x 112 sums, in a whole or partial tile */
     float x, y;
     int times;
     bool exact_bad, fast_bad;
@@ -295,17 +303,20 @@ static void check_range(const struct range_case *r)
     enum { M = 20, N = 112 };
     const struct outer_case shape = {r->name, M, N, 3, WF_DTYPE_F32};
     float a[3][M] = {{0}}, b[3][N] = {{0}};
+
     a[1][r->row] = r->x;
     b[1][r->col] = r->y;
     if (isnan(r->x)) /* NaN times zero is NaN: one factor is enough */
         for (size_t i = 0; i < N; i++)
             b[1][i] = i == r->col;
+
     for (int kind = 0; kind < 3; kind++) { /* exact, fast, single */
         bool fast = kind == 1;
         if (kind == 2 && r->times > 1)
             continue;
         struct sums s = new_sums(M * N);
         bool bad = false;
+
         for (int i = 0; i < r->times; i++) {
             struct wf_sink sink = {.exact = kind == 0 ? s.exact : NULL,
                                    .fast = kind == 0 ? NULL : s.fast,
@@ -315,6 +326,7 @@ static void check_range(const struct range_case *r)
             bad = run_outer(&shape, sink, (struct wf_mat){a, M, WF_DTYPE_F32},
                             (struct wf_mat){b, N, WF_DTYPE_F32}, 3, 2);
         }
+
         if (bad != (fast ? r->fast_bad : r->exact_bad))
             fail_msg("%s: sums of kind %d say %d", r->name, kind, bad);
         free_sums(s);

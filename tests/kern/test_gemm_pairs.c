@@ -1,5 +1,5 @@
-/* The kernels on pairs of bf16 with an emulated dot-product instruction, which runs on any
- * AVX-512 machine. */
+/* Tests the kernels on pairs of bf16 with an emulated dot-product instruction, which runs on
+ * any AVX-512 machine. */
 #if defined(__AVX512F__)
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-/* The choice of the instruction set: the best one, or a lower one by WEFT_ISA. */
+/* Tests the choice of the instruction set: the best one, or a lower one by WEFT_ISA. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

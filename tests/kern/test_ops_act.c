@@ -1,5 +1,5 @@
-/* GELU and SwiGLU: the reference against formulas and finite differences, the fast tables
- * against the reference. */
+/* Tests GELU and SwiGLU.  Compares the reference with formulas and finite differences, and the
+ * fast tables with the reference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,18 +68,22 @@ static void check_relative(void **state)
             float x = i % 2 ? -points[i / 2] : points[i / 2], out, one = 1, d, du, want[4];
             struct wf_mat in = {&x, 1, WF_DTYPE_F32}, to = {&out, 1, WF_DTYPE_F32};
             struct wf_mat up = {&one, 1, WF_DTYPE_F32}, dup = {&du, 1, WF_DTYPE_F32};
+
             fast->gelu_forward(to, in, 1, 1);
             double g = gelu(x);
             if (x > -4) /* below, the formula above cancels */
                 assert_true(fabs(out - g) <= 1e-6 * fabs(g));
+
             fast->swiglu_forward(to, in, up, 1, 1);
             struct gate_up both = {x, 1};
             if (x > -80)
                 assert_true(fabs(out - swiglu_at(&both)) <= 1e-6 * fabs(swiglu_at(&both)));
+
             struct wf_mat to_d = {&d, 1, WF_DTYPE_F32}, ref = {want, 1, WF_DTYPE_F32};
             fast->gelu_backward(to_d, up, in, 1, 1);
             wf_ops_ref.gelu_backward(ref, up, in, 1, 1);
             assert_true(fabsf(d - want[0]) <= 1e-6f * (1 + fabsf(want[0])));
+
             fast->swiglu_backward(to_d, dup, up, in, up, 1, 1);
             assert_true(isfinite(d) && isfinite(du));
         }
@@ -91,11 +95,13 @@ static void check_non_finite(void **state)
     const struct wf_ops *fast;
     for (int isa = 0; (fast = mats_ops(isa)) != NULL; isa++) {
         float x[20], one[20], out[20], more[20];
+
         for (int i = 0; i < 20; i++)
             x[i] = one[i] = 1;
         x[17] = NAN;
         struct wf_mat in = {x, 20, WF_DTYPE_F32}, to = {out, 20, WF_DTYPE_F32};
         struct wf_mat ones = {one, 20, WF_DTYPE_F32}, to2 = {more, 20, WF_DTYPE_F32};
+
         for (int op = 0; op < 4; op++) {
             if (op == 0)
                 fast->gelu_forward(to, in, 1, 20);
@@ -105,13 +111,14 @@ static void check_non_finite(void **state)
                 fast->swiglu_forward(to, in, ones, 1, 20);
             else
                 fast->swiglu_backward(to, to2, ones, in, ones, 1, 20);
+
             for (int i = 0; i < 20; i++)
                 assert_int_equal(isnan(out[i]) != 0, i == 17);
         }
     }
 }
 
-/* Runs all combinations of types: `types` has one bit per matrix. */
+/* Returns the type of matrix i; `types` has one bit per matrix. */
 static enum wf_dtype type_of(unsigned types, int i)
 {
     return types >> i & 1 ? WF_DTYPE_BF16 : WF_DTYPE_F32;

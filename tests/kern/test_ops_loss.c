@@ -1,4 +1,5 @@
-/* Cross-entropy: the reference against the formula, the fast tables against the reference. */
+/* Tests cross-entropy.  Compares the reference with the formula, and the fast tables with the
+ * reference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,25 +66,30 @@ static void compare(const struct wf_ops *fast, int isa, const struct loss_case *
     struct wf_mat want = mats_new(&m, k->rows, k->padded, type);
     int32_t targets[8];
     double losses[8], want_losses[8], alone[8];
+
     for (size_t r = 0; r < k->rows; r++)
         targets[r] = (int32_t)((r * 7919 + k->cols - 1) % k->cols);
     if (k->rows > 2)
         targets[1] = -1;
     const float scale = 0.125f;
+
     wf_ops_ref.cross_entropy(want_losses, want, logits, targets, scale, k->rows, k->cols,
                              k->padded);
     fast->cross_entropy(losses, got, logits, targets, scale, k->rows, k->cols, k->padded);
     fast->cross_entropy(alone, (struct wf_mat){NULL, 0, WF_DTYPE_F32}, logits, targets, scale,
                         k->rows, k->cols, k->padded);
+
     for (size_t r = 0; r < k->rows; r++) {
         if (!(fabs(losses[r] - want_losses[r]) <= 1e-6 * (fabs(want_losses[r]) + 1e-3)))
             fail_msg("%s: loss %zu is %.12g, not %.12g", m.what, r, losses[r], want_losses[r]);
         assert_true(alone[r] == losses[r]);
     }
+
     mats_allclose(&m, "dlogits", got, want, k->rows, k->padded, 1e-6);
     for (size_t r = 0; r < k->rows; r++)
         for (size_t c = targets[r] < 0 ? 0 : k->cols; c < k->padded; c++)
             assert_true(mats_get(got, r, c) == 0);
+
     /* in place; the padding is then the caller's gap between rows */
     if (type == WF_DTYPE_F32) {
         fast->cross_entropy(losses, logits, logits, targets, scale, k->rows, k->cols, k->cols);
@@ -91,6 +97,7 @@ static void compare(const struct wf_ops *fast, int isa, const struct loss_case *
         for (size_t r = 0; r < k->rows; r++)
             assert_true(alone[r] == losses[r]);
     }
+
     mats_end(&m);
 }
 

@@ -1,5 +1,5 @@
-/* Block attention residuals: the reference against formulas and finite differences, the fast
- * tables against the reference. */
+/* Tests block attention residuals.  Compares the reference with formulas and finite
+ * differences, and the fast tables with the reference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,11 +13,11 @@
 enum { ROWS = 2, COLS = 5, N = 3 };
 static const float eps = 1e-5f;
 
-/* Returns the sum of h * dh as a function of v, q and g. */
 struct mix {
     double v[N][ROWS][COLS], q[COLS], g[COLS], dh[ROWS][COLS];
 };
 
+/* Returns the sum of h * dh as a function of v, q and g. */
 static double mix_loss(const void *context)
 {
     const struct mix *p = context;
@@ -60,6 +60,7 @@ static void check_reference(void **state)
     float v[N][ROWS * COLS], dv[N][ROWS * COLS], q[COLS], g[COLS], dq[COLS], dg[COLS];
     float h[ROWS * COLS], dh[ROWS * COLS], alpha[ROWS * N], rstd[ROWS * N];
     struct wf_mat mv[N], mdv[N], mh = {h, COLS, WF_DTYPE_F32}, mdh = {dh, COLS, WF_DTYPE_F32};
+
     for (int j = 0; j < N; j++) {
         set(&p.v[j][0][0], v[j], ROWS * COLS, 2);
         mv[j] = (struct wf_mat){v[j], COLS, WF_DTYPE_F32};
@@ -68,11 +69,13 @@ static void check_reference(void **state)
     set(p.q, q, COLS, 1);
     set(p.g, g, COLS, 1.5);
     set(&p.dh[0][0], dh, ROWS * COLS, 1);
+
     wf_ops_ref.mix_forward(mh, alpha, rstd, mv, N, q, g, eps, ROWS, COLS);
     double loss = 0;
     for (int i = 0; i < ROWS * COLS; i++)
         loss += (double)h[i] * dh[i];
     assert_true(fabs(loss - mix_loss(&p)) <= 1e-6);
+
     wf_ops_ref.mix_backward(mdv, dq, dg, mdh, alpha, rstd, mv, N, q, g, ROWS, COLS);
     for (int j = 0; j < N; j++)
         check_slopes(&p.v[j][0][0], dv[j], ROWS * COLS, &p);
@@ -99,7 +102,7 @@ static void mix_case(const struct wf_ops *fast, int isa, struct mats_shape s, si
     struct wf_mat dh = mats_random(&m, rows, cols, WF_DTYPE_F32, 1);
     float *alpha = mats_floats(&m, rows * n), *rstd = mats_floats(&m, rows * n);
     float *alpha_want = mats_floats(&m, rows * n), *rstd_want = mats_floats(&m, rows * n);
-    /* Scores of a few units for any number of columns. */
+    /* The scores have a few units for any number of columns. */
     float *q = mats_random_floats(&m, cols, 4 / sqrt((double)cols));
     float *g = mats_random_floats(&m, cols, 2);
     float *dq = mats_floats(&m, cols), *dg = mats_floats(&m, cols);

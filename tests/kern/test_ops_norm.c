@@ -1,5 +1,5 @@
-/* LayerNorm and RMSNorm: the reference against formulas and finite differences, the fast tables
- * against the reference. */
+/* Tests LayerNorm and RMSNorm.  Compares the reference with formulas and finite differences,
+ * and the fast tables with the reference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,12 +14,12 @@
 enum { ROWS = 3, COLS = 7 };
 static const float eps = 1e-5f;
 
-/* Returns the sum of y * dy over all elements as a function of x, w and b, in double. */
 struct norm {
     double x[ROWS][COLS], w[COLS], b[COLS], dy[ROWS][COLS];
     bool centred; /* LayerNorm */
 };
 
+/* Returns the sum of y * dy over all elements as a function of x, w and b, in double. */
 static double norm_loss(const void *context)
 {
     const struct norm *p = context;
@@ -60,15 +60,18 @@ static void check_reference(void **state)
     float x[ROWS * COLS], w[COLS], b[COLS], dy[ROWS * COLS], past[ROWS * COLS];
     float out[ROWS * COLS], dx[ROWS * COLS], keep[ROWS * COLS], dw[COLS], db[COLS];
     float mean[ROWS], rstd[ROWS];
+
     set(&p.x[0][0], x, ROWS * COLS, 2);
     set(p.w, w, COLS, 1.5);
     set(p.b, b, COLS, centred ? 1 : 0);
     set(&p.dy[0][0], dy, ROWS * COLS, 1);
     for (int i = 0; i < ROWS * COLS; i++)
         past[i] = (float)mats_number();
+
     struct wf_mat mx = {x, COLS, WF_DTYPE_F32}, mout = {out, COLS, WF_DTYPE_F32};
     struct wf_mat mdx = {dx, COLS, WF_DTYPE_F32}, mdy = {dy, COLS, WF_DTYPE_F32};
     struct wf_mat mpast = {past, COLS, WF_DTYPE_F32}, mkeep = {keep, COLS, WF_DTYPE_F32};
+
     if (centred) {
         wf_ops_ref.layernorm_forward(mout, mean, rstd, mx, w, b, eps, ROWS, COLS);
         wf_ops_ref.layernorm_backward(mdx, mpast, mkeep, dw, db, mdy, mx, mean, rstd, w, ROWS,
@@ -78,6 +81,7 @@ static void check_reference(void **state)
         wf_ops_ref.rmsnorm_forward(mout, rstd, mx, w, eps, ROWS, COLS);
         wf_ops_ref.rmsnorm_backward(mdx, mpast, mkeep, dw, mdy, mx, rstd, w, ROWS, COLS);
     }
+
     double loss = 0;
     for (int i = 0; i < ROWS * COLS; i++)
         loss += (double)out[i] * dy[i];

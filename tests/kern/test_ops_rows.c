@@ -1,5 +1,5 @@
-/* Embedding, rotary positions, conversion, addition, column sums and the search for non-finite
- * elements. */
+/* Tests embedding, rotary positions, conversion, addition, column sums and the search for
+ * non-finite elements. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,9 +40,11 @@ static void embed_case(const struct wf_ops *ops, int isa, size_t rows, size_t co
     float *wte = mats_random_floats(&m, IDS * cols, 1),
           *wpe = mats_random_floats(&m, 64 * cols, 1);
     int32_t ids[64], positions[64];
+
     pick(ids, rows);
     for (size_t r = 0; r < rows; r++)
         positions[r] = (int32_t)(rows - 1 - r);
+
     for (int with = 0; with < 2; with++) {
         ops->embed(x, wte, ids, with ? wpe : NULL, with ? positions : NULL, rows, cols);
         for (size_t r = 0; r < rows; r++)
@@ -53,6 +55,7 @@ static void embed_case(const struct wf_ops *ops, int isa, size_t rows, size_t co
                 assert_true(*wf_mat_f32(x, r, c) == want);
             }
     }
+
     mats_end(&m);
 }
 
@@ -62,8 +65,7 @@ static void check_embed(void **state)
     each(embed_case);
 }
 
-/* A rotation and its inverse cancel, lengths are preserved, and one pair is computed by hand.
- */
+/* Compares rotations with the formula, and checks that a rotation and its inverse cancel. */
 static void rope_case(const struct wf_ops *ops, int isa, size_t heads, size_t half,
                       enum wf_dtype type)
 {
@@ -71,14 +73,17 @@ static void rope_case(const struct wf_ops *ops, int isa, size_t heads, size_t ha
     struct mats m;
     mats_begin(&m, "rope, isa %d, %zu heads of %zu, %s", isa, heads, 2 * half,
                wf_dtype_name(type));
+
     struct wf_mat x = mats_random(&m, ROWS, heads * 2 * half, type, 2);
     struct wf_mat before = mats_copy(&m, x, ROWS, heads * 2 * half);
     float *cosines = mats_floats(&m, PLACES * half), *sines = mats_floats(&m, PLACES * half);
+
     for (size_t i = 0; i < PLACES * half; i++) {
         double angle = (double)(i / half) * pow(10000, -(double)(i % half) / (double)half);
         cosines[i] = (float)cos(angle);
         sines[i] = (float)sin(angle);
     }
+
     const int32_t positions[ROWS] = {0, 8, 3, 3, 1};
     struct wf_mat want = mats_new(&m, ROWS, heads * 2 * half, type);
     for (int back = 0; back < 2; back++) {
@@ -92,14 +97,17 @@ static void rope_case(const struct wf_ops *ops, int isa, size_t heads, size_t ha
                     mats_put(want, r, c, (float)(a * cos(angle) - b * sin(angle)));
                     mats_put(want, r, c + half, (float)(a * sin(angle) + b * cos(angle)));
                 }
+
         struct wf_mat y = mats_copy(&m, before, ROWS, heads * 2 * half);
         ops->rope(y, cosines, sines, positions, back != 0, ROWS, heads, 2 * half);
         mats_allclose(&m, "turned", y, want, ROWS, heads * 2 * half, 1e-6);
     }
+
     ops->rope(x, cosines, sines, positions, false, ROWS, heads, 2 * half);
     ops->rope(x, cosines, sines, positions, true, ROWS, heads, 2 * half);
     mats_allclose(&m, "there and back", x, before, ROWS, heads * 2 * half,
                   type == WF_DTYPE_F32 ? 1e-6 : 0x1p-7);
+
     mats_end(&m);
 }
 
@@ -147,16 +155,19 @@ static void check_bf16(void **state)
                 bits = (bits & 0xff800000) | 0x7fffff; /* rounds to the next exponent */
             memcpy(&x[i], &bits, sizeof bits);
         }
+
         x[7] = 0;
         x[8] = -0.0f;
         x[9] = INFINITY;
         x[10] = 1e-45f;
         const uint32_t low_nan = 0x7f800001; /* NaN only because of its lower half */
         memcpy(&x[11], &low_nan, sizeof low_nan);
+
         ops->convert((struct wf_mat){got, N, WF_DTYPE_BF16},
                      (struct wf_mat){x, N, WF_DTYPE_F32}, 1, N);
         ops->convert((struct wf_mat){back, N, WF_DTYPE_F32},
                      (struct wf_mat){got, N, WF_DTYPE_BF16}, 1, N);
+
         for (size_t i = 0; i < N; i++) {
             if (isnan(x[i]))
                 assert_true(isnan(back[i]));

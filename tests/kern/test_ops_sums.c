@@ -1,5 +1,5 @@
-/* Sums of gradients: exact ones against integers computed here, fast ones against additions;
- * sums of squares; AdamW. */
+/* Compares exact sums of gradients with integers, and fast sums with additions.  Also tests
+ * sums of squares and AdamW. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,10 +63,12 @@ static void check_exact(void **state)
     static float x[N];
     static int64_t sums[N + 1], want[N + 1];
     const struct wf_ops *ops;
+
     for (int t = 0; (ops = table(t)) != NULL; t++)
         for (size_t n = 0; n < N; n = n < 40 ? n + 1 : n * 3) {
             memset(sums, 0x55, sizeof sums); /* garbage */
             memset(want, 0x55, sizeof want);
+
             for (uint64_t turn = 0; turn < 3; turn++) {
                 for (size_t i = 0; i < n; i++) {
                     x[i] = contribution(turn, i);
@@ -74,6 +76,7 @@ static void check_exact(void **state)
                         x[i] = -x[i]; /* toward zero: stays in range */
                     want[i] = turn == 0 ? units(x[i]) : want[i] + units(x[i]);
                 }
+
                 assert_false(
                     ops->sink_add((struct wf_sink){.exact = sums, .fresh = turn == 0}, x, n));
                 assert_memory_equal(sums, want, sizeof sums);
@@ -111,21 +114,25 @@ static void check_order(void **state)
     enum { CALLS = 24 };
     static float x[CALLS][N];
     static int64_t first[N], again[N], other[N];
+
     for (int k = 0; k < CALLS; k++)
         for (size_t i = 0; i < N; i++)
             x[k][i] = contribution((uint64_t)k, i) * 0x1p-6f;
+
     const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++)
         for (uint32_t shuffle = 0; shuffle < 6; shuffle++) {
             int order[CALLS];
             for (int k = 0; k < CALLS; k++)
                 order[k] = k;
+
             for (uint32_t k = CALLS; k-- > 1 && shuffle > 0;) {
                 uint32_t with = wf_random_below(6, shuffle, k, k + 1);
                 int swap = order[k];
                 order[k] = order[with];
                 order[with] = swap;
             }
+
             bool bad = false;
             /* the first half in one sum, the second in another */
             for (int k = 0; k < CALLS; k++) {
@@ -135,6 +142,7 @@ static void check_order(void **state)
             }
             bad |= ops->exact_merge(again, other, N);
             assert_false(bad);
+
             if (t == 0 && shuffle == 0)
                 memcpy(first, again, sizeof first);
             assert_memory_equal(again, first, sizeof first);
@@ -165,11 +173,13 @@ static void check_range(void **state)
         {1 - limit, -0x1p-50f, true},  {limit - 2, 0x1p-50f, false},
         {2 - limit, -0x1p-50f, false}, {limit - 1, -0x1p-50f, false},
     };
+
     const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++)
         for (size_t place = 0; place < 37; place++) {
             float x[37] = {0};
             int64_t sums[37] = {0}, more[37] = {0};
+
             for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++)
                 for (int fresh = 0; fresh < 2; fresh++) {
                     memset(sums, 0, sizeof sums);
@@ -181,12 +191,14 @@ static void check_range(void **state)
                     assert_int_equal(ops->sink_add(sink, x, 37), alone[i].bad);
                     memset(more, 0, sizeof more);
                 }
+
             for (size_t i = 0; i < sizeof added / sizeof added[0]; i++) {
                 memset(sums, 0, sizeof sums);
                 x[place] = added[i].x;
                 sums[place] = added[i].before;
                 struct wf_sink sink = {.exact = sums};
                 assert_int_equal(ops->sink_add(sink, x, 37), added[i].bad);
+
                 memset(sums, 0, sizeof sums);
                 sums[place] = added[i].before;
                 more[place] = units(added[i].x);
@@ -236,6 +248,7 @@ static void check_value(void **state)
     int64_t *sums = malloc(MANY * sizeof *sums);
     float *out = malloc(MANY * sizeof *out);
     assert_true(sums != NULL && out != NULL);
+
     for (size_t i = 0; i < MANY; i++)
         sums[i] = awkward(i);
     sums[0] = 0;
@@ -244,6 +257,7 @@ static void check_value(void **state)
     sums[3] = (INT64_C(1) << 61) + (INT64_C(1) << 37) + 1; /* a tie except for the last bit */
     sums[4] = (INT64_C(1) << 61) + (INT64_C(1) << 37);
     sums[5] = (INT64_C(1) << 61) + (INT64_C(3) << 37) - 1;
+
     const struct wf_ops *ops;
     for (int t = 0; (ops = table(t)) != NULL; t++) {
         ops->exact_to_f32(out, sums, MANY);
@@ -256,6 +270,7 @@ static void check_value(void **state)
                 assert_true(out[i] == (i < n ? (float)sums[i + 1] * 0x1p-50f : 0));
         }
     }
+
     free(sums);
     free(out);
 }
@@ -265,10 +280,12 @@ static void check_fast(void **state)
     (void)state;
     static float x[N], sums[N + 1], want[N + 1];
     const struct wf_ops *ops;
+
     for (int t = 0; (ops = table(t)) != NULL; t++)
         for (size_t n = 0; n < N; n = n < 40 ? n + 1 : n * 3) {
             memset(sums, 0xff, sizeof sums);
             memset(want, 0xff, sizeof want);
+
             for (int turn = 0; turn < 3; turn++) {
                 for (size_t i = 0; i < n; i++) {
                     x[i] = (float)(1e5 * mats_number());
@@ -278,6 +295,7 @@ static void check_fast(void **state)
                     ops->sink_add((struct wf_sink){.fast = sums, .fresh = turn == 0}, x, n));
                 assert_memory_equal(sums, want, sizeof sums);
             }
+
             if (n > 0) {
                 x[n - 1] = n % 2 ? NAN : INFINITY;
                 assert_true(ops->sink_add((struct wf_sink){.fast = sums}, x, n));
@@ -285,7 +303,7 @@ static void check_fast(void **state)
         }
 }
 
-/* Rows with the same id, by ranges of columns. */
+/* Adds rows with the same id, by ranges of columns. */
 static void check_scatter(void **state)
 {
     (void)state;
@@ -295,19 +313,23 @@ static void check_scatter(void **state)
     static int64_t sums[TABLE * COLS], want[TABLE * COLS];
     static float fast[TABLE * COLS], fast_want[TABLE * COLS];
     const struct wf_ops *ops;
+
     for (int t = 0; (ops = table(t)) != NULL; t++) {
         struct mats m;
         mats_begin(&m, "scatter, table %d", t);
         struct wf_mat dx = mats_random(&m, ROWS, COLS, WF_DTYPE_F32, 3);
+
         for (size_t i = 0; i < TABLE * COLS; i++) {
             sums[i] = want[i] = (int64_t)i << 40;
             fast[i] = fast_want[i] = (float)i;
         }
+
         for (size_t r = 0; r < ROWS; r++)
             for (size_t c = 0; c < COLS; c++) {
                 want[(size_t)ids[r] * COLS + c] += units(*wf_mat_f32(dx, r, c));
                 fast_want[(size_t)ids[r] * COLS + c] += *wf_mat_f32(dx, r, c);
             }
+
         struct wf_sink exact_sink = {.exact = sums}, fast_sink = {.fast = fast};
         for (int k = 3; k >= 0; k--) {
             assert_false(ops->scatter(exact_sink, COLS, ids, dx, ROWS, cuts[k], cuts[k + 1]));
@@ -315,23 +337,28 @@ static void check_scatter(void **state)
         }
         assert_memory_equal(sums, want, sizeof sums);
         assert_memory_equal(fast, fast_want, sizeof fast);
+
         /* Into a table with a single contribution: the exact sums, rounded. */
         struct wf_sink only = {.fast = fast, .single = true};
         for (size_t i = 0; i < TABLE * COLS; i++) {
             fast[i] = (float)i * 0x1p-10f;
             want[i] = units(fast[i]);
         }
+
         for (size_t r = 0; r < ROWS; r++)
             for (size_t c = 0; c < COLS; c++)
                 want[(size_t)ids[r] * COLS + c] += units(*wf_mat_f32(dx, r, c));
         ops->exact_to_f32(fast_want, want, TABLE * COLS);
+
         for (int k = 3; k >= 0; k--)
             assert_false(ops->scatter(only, COLS, ids, dx, ROWS, cuts[k], cuts[k + 1]));
         assert_memory_equal(fast, fast_want, sizeof fast);
+
         mats_put(dx, 6, 51, 5000);
         assert_true(ops->scatter(only, COLS, ids, dx, ROWS, 20, 52));
         assert_true(ops->scatter(exact_sink, COLS, ids, dx, ROWS, 20, 52));
         assert_false(ops->scatter(exact_sink, COLS, ids, dx, ROWS, 52, COLS));
+
         mats_end(&m);
     }
 }
@@ -342,14 +369,17 @@ static void check_squares(void **state)
     static const size_t lengths[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 100, 4095, WF_NORM_SEGMENT};
     static float x[WF_NORM_SEGMENT];
     static int64_t sums[WF_NORM_SEGMENT];
+
     for (size_t i = 0; i < WF_NORM_SEGMENT; i++) {
         sums[i] = awkward(i);
         x[i] = (float)sums[i] * 0x1p-50f;
     }
+
     for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
         double want = 0, first = 0;
         for (size_t i = 0; i < lengths[k]; i++)
             want += (double)x[i] * x[i];
+
         const struct wf_ops *ops;
         for (int t = 0; (ops = table(t)) != NULL; t++) {
             double exact = ops->sum_squares(sums, NULL, lengths[k]);
@@ -377,6 +407,7 @@ static void adamw_run(const struct wf_ops *ops, const struct adamw_case *k, size
     mats_begin(&m, "adamw, %s, isa %d, %zu, %s", k->name, isa, n, exact ? "exact" : "fast");
     float *state[2][3], *x = mats_random_floats(&m, n, 2);
     int64_t sums[200];
+
     for (size_t i = 0; i < n; i++)
         sums[i] = units(x[i]);
     for (int j = 0; j < 3; j++) {
@@ -386,6 +417,7 @@ static void adamw_run(const struct wf_ops *ops, const struct adamw_case *k, size
         state[1][j] = mats_floats(&m, n);
         memcpy(state[1][j], state[0][j], n * sizeof(float));
     }
+
     /* The formula of the header in double. */
     const struct wf_adamw *h = &k->how;
     float *want_w = mats_floats(&m, n), *want_m = mats_floats(&m, n),
@@ -399,6 +431,7 @@ static void adamw_run(const struct wf_ops *ops, const struct adamw_case *k, size
         want_m[i] = (float)m1;
         want_v[i] = (float)v1;
     }
+
     for (int j = 0; j < 2; j++)
         (j == 0 ? &wf_ops_ref : ops)
             ->adamw(state[j][0], state[j][1], state[j][2], exact ? sums : NULL,
@@ -408,6 +441,7 @@ static void adamw_run(const struct wf_ops *ops, const struct adamw_case *k, size
         mats_allclose_floats(&m, "m", state[j][1], want_m, n, 3e-7);
         mats_allclose_floats(&m, "v", state[j][2], want_v, n, 3e-7);
     }
+
     mats_end(&m);
 }
 

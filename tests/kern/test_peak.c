@@ -1,4 +1,5 @@
-/* The loops that measure the peak compute correct sums, and the measured rates are positive. */
+/* Checks that the loops that measure the peak compute correct sums, and that the measured rates
+ * are positive. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,19 +79,23 @@ static void check_sampler(void **state)
     struct wf_pool *pool = NULL;
     struct wf_peak_sampler *sampler = NULL;
     float kept[2 * 16] = {0};
+
     assert_int_equal(wf_pool_new(2, &pool, NULL), WEFT_OK);
     assert_int_equal(wf_peak_sampler_new(pool, WF_DTYPE_F32, &sampler, NULL), WEFT_OK);
     assert_true(wf_peak_sampler_read(sampler).flops == 0);
+
     struct wf_peak_sample peak = {0};
     for (int i = 0; i < 100 && peak.flops == 0; i++) { /* a thread may have had no task */
         for (int run = 0; run < 100; run++)
             wf_pool_run(pool, 200, multiply, kept);
         peak = wf_peak_sampler_read(sampler);
     }
+
     assert_true(isfinite(peak.flops) && peak.flops > 1e6);
     assert_true(isfinite(peak.seconds) && peak.seconds > 0);
     struct wf_peak_sample none = wf_peak_sampler_read(sampler);
     assert_true(none.flops == 0 && none.seconds == 0);
+
     wf_peak_sampler_free(sampler);
     wf_pool_run(pool, 200, multiply, kept);
     wf_pool_free(pool);

@@ -1,5 +1,5 @@
-/* Every task runs once with any number of threads, and concurrent tasks have different workers.
- */
+/* Checks that every task runs once with any number of threads, and that concurrent tasks have
+ * different workers. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -37,10 +37,12 @@ static void check_tasks(void **state)
     static const size_t sizes[] = {0, 1, 2, 3, 7, 64, MAX_TASKS};
     struct counts *c = calloc(1, sizeof *c);
     assert_non_null(c);
+
     for (unsigned threads = 1; threads <= 5; threads++) {
         struct wf_pool *pool = NULL;
         assert_int_equal(wf_pool_new(threads, &pool, NULL), WEFT_OK);
         assert_int_equal(wf_pool_threads(pool), threads);
+
         for (int round = 0; round < 20; round++)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
                 for (size_t i = 0; i < MAX_TASKS; i++)
@@ -51,6 +53,7 @@ static void check_tasks(void **state)
             }
         wf_pool_free(pool);
     }
+
     assert_int_equal(atomic_load(&c->clashes), 0);
     free(c);
 }
@@ -59,7 +62,7 @@ static void check_tasks(void **state)
 struct calls {
     pthread_t caller;
     atomic_bool caller_had_one;
-    size_t tasks;              /* run by the caller, which alone writes it */
+    size_t tasks; /* tasks that the caller ran; only the caller writes this field */
     atomic_size_t own, others; /* calls by the caller and by other threads */
     atomic_bool wrong_worker;  /* a call had the wrong worker */
 };
@@ -73,8 +76,8 @@ static void add_one(void *arg, unsigned worker)
         atomic_store(&c->wrong_worker, true);
 }
 
-/* The other threads wait until the caller has run a task, so that they cannot run all of them.
- */
+/* Runs a task.  The other threads wait until the caller has run one, so that they cannot run
+ * all of them. */
 static void after_caller(void *arg, size_t task, unsigned worker)
 {
     struct calls *c = arg;
@@ -95,22 +98,26 @@ static void check_hook(void **state)
     for (unsigned threads = 1; threads <= 3; threads++) {
         struct wf_pool *pool = NULL;
         struct calls c = {.caller = pthread_self()};
+
         assert_int_equal(wf_pool_new(threads, &pool, NULL), WEFT_OK);
         wf_pool_set_hook(pool, add_one, &c);
         wf_pool_run(pool, 1, after_caller, &c);
         assert_int_equal(c.tasks, 1);
         assert_int_equal(atomic_load(&c.own), 1);
+
         atomic_store(&c.caller_had_one, false);
         wf_pool_run(pool, MAX_TASKS, after_caller, &c);
         assert_in_range(c.tasks, threads == 1 ? 1 + MAX_TASKS : 2, 1 + MAX_TASKS);
         assert_int_equal(atomic_load(&c.own), c.tasks);
         assert_int_equal(atomic_load(&c.others), 1 + MAX_TASKS - c.tasks);
         assert_false(atomic_load(&c.wrong_worker));
+
         size_t before = atomic_load(&c.own), others = atomic_load(&c.others);
         wf_pool_set_hook(pool, NULL, NULL);
         wf_pool_run(pool, 10, after_caller, &c);
         assert_int_equal(atomic_load(&c.own), before);
         assert_int_equal(atomic_load(&c.others), others);
+
         wf_pool_free(pool);
     }
 }

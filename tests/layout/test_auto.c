@@ -24,7 +24,7 @@ struct auto_case {
     const char *settings; /* "key=value key=value" */
     uint32_t cores, ranks, ranks_per_host;
     enum scaling scaling;
-    double hop, sum;
+    double hop, sum, link;
     /* 0: not checked */
     uint32_t pp, dp, threads;
     const char *schedule;
@@ -112,23 +112,29 @@ static enum weft_status rank_case(const struct auto_case *c, size_t bytes,
     struct wf_train_settings s;
     struct wf_auto_profile profiles[WF_AUTO_MAX_PROFILES];
     struct weft_model model;
+
     make_settings(&s, c->settings);
     struct wf_auto_machine machine = {.ranks = c->ranks,
                                       .cores = c->cores,
                                       .ranks_per_host = c->ranks_per_host,
                                       .bytes = bytes,
                                       .hop = c->hop,
+                                      .link = c->link,
                                       .profiles = profiles};
+
     machine.n_profiles =
         make_speeds(profiles, c->ranks == 0 ? c->cores : c->cores / c->ranks,
                     s.parallel.given.threads ? s.parallel.threads : 0, c->scaling, c->sum);
+
     assert_int_equal(wf_train_settings_model(&s, &model, NULL), WEFT_OK);
     enum weft_status st = wf_auto_choose(&s, &model, &machine, out, err);
+
     /* A given schedule's name belongs to the settings, which are freed below. */
     for (size_t i = 0; st == WEFT_OK && i < out->n; i++) {
         const struct weft_generator *g = weft_generator_find(out->at[i].schedule);
         out->at[i].schedule = g == NULL ? "" : g->name;
     }
+
     wf_settings_release(wf_train_setting_list(), &s);
     return st;
 }
@@ -138,9 +144,11 @@ static void check_case(void **state)
     const struct auto_case *c = *state;
     struct wf_auto_candidates list = {0};
     struct weft_error err = {0};
+
     if (rank_case(c, 0, &list, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     assert_true(list.n > 0);
+
     const struct wf_auto_candidate *best = &list.at[0];
     for (size_t i = 0; i < list.n; i++) {
         const struct wf_auto_candidate *o = &list.at[i];
@@ -149,18 +157,21 @@ static void check_case(void **state)
         if (c->ranks != 0)
             assert_int_equal(o->pp * o->dp, c->ranks);
     }
+
     if (c->pp != 0)
         assert_int_equal(best->pp, c->pp);
     if (c->dp != 0)
         assert_int_equal(best->dp, c->dp);
     if (c->threads != 0)
         assert_int_equal(best->threads, c->threads);
+
     assert_true(best->gap >= 0 && (best->pp > 1 || best->gap < 1e-6));
     if (c->schedule != NULL)
         assert_string_equal(best->schedule, c->schedule);
     if (c->seconds != 0)
         assert_true(best->pipeline > 0.999999 * c->seconds &&
                     best->pipeline < 1.000001 * c->seconds);
+
     wf_auto_candidates_release(&list);
 }
 
@@ -173,8 +184,8 @@ static const struct wf_auto_candidate *find(const struct wf_auto_candidates *l, 
     return NULL;
 }
 
-/* On two hosts with one rank each, replicas need the memory for the whole model, which exceeds the
- * limit. */
+/* On two hosts with one rank each, replicas need the memory for the whole model, which
+ * exceeds the limit. */
 static void check_memory(void **state)
 {
     (void)state;
@@ -211,24 +222,51 @@ static void check_bytes(void **state)
     struct wf_train_settings s;
     struct weft_model model;
     struct wf_topology l;
-    size_t max = 0, total = 0, bytes;
+    size_t max = 0, total = 0;
+
     assert_int_equal(rank_case(&c, 0, &list, NULL), WEFT_OK);
     make_settings(&s, c.settings);
     assert_int_equal(wf_train_settings_model(&s, &model, NULL), WEFT_OK);
     assert_int_equal(wf_topology_init(&l, &s, &model, NULL), WEFT_OK);
+
     for (uint32_t r = 0; r < 4; r++) {
-        assert_int_equal(wf_topology_rank_bytes(&l, r, false, &bytes, NULL), WEFT_OK);
-        max = wf_size_max(max, bytes);
-        total += bytes;
+        struct wf_rank_bytes b;
+        l.threads = list.at[0].threads;
+        assert_int_equal(wf_topology_rank_bytes(&l, r, false, &b, NULL), WEFT_OK);
+        max = wf_size_max(max, b.total);
+        total += b.total;
     }
+
     assert_int_equal(list.at[0].rank_bytes, max);
     assert_int_equal(list.at[0].total_bytes, total);
+
     wf_topology_release(&l);
     wf_settings_release(wf_train_setting_list(), &s);
     wf_auto_candidates_release(&list);
 }
 
-/* With 4 layers, 8 ranks cannot form one pipeline; with 1 micro-batch, they cannot be replicas. */
+/* Two replicas exchange sums of 8 bytes, or of 4 with fast sums, and values of 4 bytes.  With n
+ * elements, the rank that owns a of them transfers 8 a + 4 (n - a) bytes, and a is at least half
+ * of n on one rank. */
+static void check_reduction(void **state)
+{
+    (void)state;
+    struct auto_case c = {.settings = "parallel.pp=1 parallel.dp=2 parallel.micros=2",
+                          .cores = 2,
+                          .scaling = PERFECT,
+                          .link = 1};
+    struct wf_auto_candidates exact, fast;
+    assert_int_equal(rank_case(&c, 0, &exact, NULL), WEFT_OK);
+    c.settings = "parallel.pp=1 parallel.dp=2 parallel.micros=2 train.reduction=fast";
+    assert_int_equal(rank_case(&c, 0, &fast, NULL), WEFT_OK);
+    double n = fast.at[0].update / 4;
+    assert_true(n > 0 && exact.at[0].update >= 6 * n && exact.at[0].update <= 8 * n);
+    wf_auto_candidates_release(&exact);
+    wf_auto_candidates_release(&fast);
+}
+
+/* With 4 layers, 8 ranks cannot form one pipeline; with 1 micro-batch, they
+ * cannot be replicas. */
 static void check_impossible(void **state)
 {
     (void)state;
@@ -259,6 +297,7 @@ static void check_more_micros(void **state)
         {{"", "parallel.pp=4 parallel.dp=4 parallel.schedule=dualpipe", .cores = 4}, 0},
         {{"", "parallel.pp=2 parallel.dp=3 parallel.schedule=zb-h2", .cores = 4}, 3},
     };
+
     for (size_t i = 0; i < WEFT_LEN(rows); i++) {
         struct wf_auto_candidates list = {0};
         struct weft_error err = {0};
@@ -362,8 +401,8 @@ static void check_measure(void **state)
     }
 }
 
-/* A micro-batch of 16 x 1024 tokens is measured at a smaller size; the linear part of a layer scales
- * with the number of tokens. */
+/* A micro-batch of 16 x 1024 tokens is measured at a smaller size; the linear part of a layer
+ * scales with the number of tokens. */
 static void check_scale(void **state)
 {
     (void)state;
@@ -406,7 +445,7 @@ static void check_given(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[WEFT_LEN(cases) + 10];
+    struct CMUnitTest tests[WEFT_LEN(cases) + 11];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(cases); i++)
         tests[n++] = (struct CMUnitTest){cases[i].name, check_case, NULL, NULL,
@@ -417,6 +456,7 @@ int main(void)
         cmocka_unit_test(check_repeat),     cmocka_unit_test(check_thread_counts),
         cmocka_unit_test(check_measure),    cmocka_unit_test(check_scale),
         cmocka_unit_test(check_given),      cmocka_unit_test(check_more_micros),
+        cmocka_unit_test(check_reduction),
     };
     for (size_t i = 0; i < WEFT_LEN(others); i++)
         tests[n++] = others[i];

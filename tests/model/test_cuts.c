@@ -1,6 +1,6 @@
-/* A model gives the same bits for every partition into stages: block residuals with every
- * partition, all kinds of recomputation, whole and split backwards, several micro-batches in
- * flight, and slots in memory full of NaNs. */
+/* Checks that a model gives the same bits for every partition into stages: block residuals with
+ * every partition, all kinds of recomputation, whole and split backwards, several micro-batches
+ * in flight, and slots in memory full of NaNs. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static const uint32_t rows_of[MICROS] = {2, 1};
 
 struct how {
     enum wf_dtype precision;
-    enum wf_recompute recompute;
+    enum weft_recompute recompute;
     bool split;     /* may differ between steps */
     bool own_slots; /* the stage's, instead of the test's full of NaNs */
 };
@@ -95,17 +95,21 @@ static void add_stage(struct rig *r, uint32_t s)
                                   .split_slots = MICROS,
                                   .precision = r->how.precision,
                                   .recompute = r->how.recompute};
+
     assert_int_equal(wf_tstage_slot_bytes(&spec, &r->slot_bytes[s], &err), WEFT_OK);
     assert_int_equal(r->slot_bytes[s] % 64, 0);
     for (int m = 0; m < MICROS; m++)
         r->slots[s][m] = nans(r->slot_bytes[s]);
+
     spec.pool = r->pool;
     spec.slot_at = r->how.own_slots ? NULL : r->slots[s];
     if (wf_tstage_new(&spec, &r->stage[s], &err) != WEFT_OK)
         fail_msg("%s", err.msg);
-    if (r->how.recompute == WF_RECOMPUTE_NONE)
+
+    if (r->how.recompute == WEFT_RECOMPUTE_NONE)
         assert_int_equal(wf_tstage_memory(r->stage[s]).activations,
                          r->how.own_slots ? MICROS * r->slot_bytes[s] : 0);
+
     disturb(r->stage[s]);
 }
 
@@ -114,10 +118,12 @@ static struct rig *make_rig(const struct weft_model *model, const uint32_t *laye
 {
     struct rig *r = calloc(1, sizeof *r);
     assert_non_null(r);
+
     r->model = model;
     r->how = how;
     r->pool = pool;
     r->max_floats = (size_t)MAX_ROWS * SEQ * model->dim;
+
     assert_int_equal(weft_partition_init_counts(&r->partition, layers, n_stages, NULL),
                      WEFT_OK);
     if (model->residual_block_layers != 0)
@@ -126,8 +132,10 @@ static struct rig *make_rig(const struct weft_model *model, const uint32_t *laye
                          WEFT_OK);
     assert_int_equal(wf_model_n_blocks(model), r->n_blocks);
     assert_true(r->n_blocks <= MAX_BLOCKS);
+
     for (uint32_t s = 0; s < n_stages; s++)
         add_stage(r, s);
+
     for (int m = 0; m < MICROS; m++) {
         for (uint64_t i = 0; i < MAX_ROWS * SEQ; i++) {
             r->tokens[m][i] = (int32_t)wf_random_below(m, 0, i, model->vocab);
@@ -142,6 +150,7 @@ static struct rig *make_rig(const struct weft_model *model, const uint32_t *laye
             r->grad[m][b] = nans(r->max_floats * sizeof(int64_t));
         }
     }
+
     return r;
 }
 
@@ -165,7 +174,7 @@ static void free_rig(struct rig *r)
     free(r);
 }
 
-/* -- one action ----------------------------------------------------------------------------- */
+/* -- one action ---------------------------------------------------------------------------- */
 
 /* A stage gets only the blocks that it and previous stages finish. */
 struct sight {
@@ -174,7 +183,7 @@ struct sight {
     struct weft_stage_blocks blocks;
 };
 
-/* A whole model works with and without given blocks. */
+/* Returns true if the caller passes blocks.  A whole model works with and without them. */
 static bool gives_blocks(const struct rig *r)
 {
     return r->n_blocks != 0 && (r->partition.n_stages > 1 || r->how.split);
@@ -205,7 +214,8 @@ static bool ends_block(const struct rig *r, uint32_t s)
            r->partition.at[s].end_layer % r->model->residual_block_layers == 0;
 }
 
-/* An empty sum is zeros, and the next stage must not read it. */
+/* Checks that an empty sum is zeros, and replaces it by NaNs, since the next stage must not
+ * read it. */
 static void check_empty(const struct rig *r, int m, float *at)
 {
     size_t n = (size_t)rows_of[m] * SEQ * r->model->dim;
@@ -222,11 +232,13 @@ static void forward(struct rig *r, uint32_t s, int m)
     struct weft_stage stage = wf_tstage_stage(r->stage[s]);
     size_t bytes = (size_t)rows_of[m] * SEQ * r->model->dim * sizeof(float);
     float *before[MAX_BLOCKS] = {NULL};
+
     for (uint32_t b = 0; b < r->n_blocks; b++) {
         before[b] = malloc(bytes);
         assert_non_null(before[b]);
         memcpy(before[b], r->value[m][b], bytes);
     }
+
     struct weft_stage_call call = {.micro = (uint32_t)m,
                                    .slot = (uint32_t)m,
                                    .rows = rows_of[m],
@@ -237,11 +249,13 @@ static void forward(struct rig *r, uint32_t s, int m)
                                    .in = s == 0 ? (void *)r->tokens[m] : r->act[m][s - 1],
                                    .out = last ? NULL : r->act[m][s],
                                    .blocks = look(r, s, m, false, &sight)};
+
     memset(r->slots[s][m], 0xff, r->slot_bytes[s]);
     if (stage.ops->forward(stage.self, &call, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     if (r->how.own_slots)
         assert_true(all_nans(r->slots[s][m], r->slot_bytes[s]));
+
     for (uint32_t b = 0; b < r->n_blocks; b++) {
         bool made = gives_blocks(r) && r->finished_by[b] == s;
         if (made) /* the planner's result for who finishes what */
@@ -251,6 +265,7 @@ static void forward(struct rig *r, uint32_t s, int m)
             assert_memory_equal(r->value[m][b], before[b], bytes);
         free(before[b]);
     }
+
     if (ends_block(r, s))
         check_empty(r, m, r->act[m][s]);
 }
@@ -280,7 +295,7 @@ static void backward(struct rig *r, uint32_t s, int m, enum back what)
         check_empty(r, m, r->dact[m][s - 1]);
 }
 
-/* -- a step --------------------------------------------------------------------------------- */
+/* -- a step -------------------------------------------------------------------------------- */
 
 /* Blocks are discarded once the last input gradient is done. */
 static void forget_blocks(struct rig *r)
@@ -341,7 +356,7 @@ static void check_same(struct rig *r, struct rig *whole)
     }
 }
 
-/* -- cases ---------------------------------------------------------------------------------- */
+/* -- cases --------------------------------------------------------------------------------- */
 
 static const struct cut_case {
     const char *name;
@@ -419,10 +434,10 @@ static const struct cut_case {
       .rope = {.theta = 500}}},
 };
 
-/* Calls `check` with the layers of each stage, for every partition into 1 to MAX_STAGES stages.
- */
 typedef void cut_fn(const uint32_t *layers, uint32_t n_stages, void *arg);
 
+/* Calls `check` with the layers of each stage, for every partition into 1 to MAX_STAGES
+ * stages. */
 static void each_cut(uint32_t layers_left, uint32_t *layers, uint32_t n, cut_fn *check,
                      void *arg)
 {
@@ -459,7 +474,8 @@ static void compare_cut(const uint32_t *layers, uint32_t n_stages, void *arg)
     c->n_cuts++;
 }
 
-/* The expected result: one stage with its own memory and no recomputation, one thread. */
+/* Computes the expected result with one stage in its own memory, without recomputation,
+ * on one thread. */
 static struct rig *make_whole(const struct weft_model *model, enum wf_dtype precision,
                               struct wf_pool *pool)
 {
@@ -481,6 +497,7 @@ static void check_cuts(void **state)
     struct wf_pool *pools[2];
     assert_int_equal(wf_pool_new(1, &pools[0], NULL), WEFT_OK);
     assert_int_equal(wf_pool_new(2, &pools[1], NULL), WEFT_OK);
+
     for (int precision = WF_DTYPE_F32; precision <= WF_DTYPE_BF16; precision++) {
         struct rig *whole = make_whole(model, (enum wf_dtype)precision, pools[0]);
         for (unsigned i = 0; i < 3 * 2; i++) {
@@ -488,13 +505,15 @@ static void check_cuts(void **state)
                                    .pool = pools[i % 2],
                                    .whole = whole,
                                    .how = {.precision = (enum wf_dtype)precision,
-                                           .recompute = (enum wf_recompute)(i / 2)}};
+                                           .recompute = (enum weft_recompute)(i / 2)}};
+
             uint32_t layers[MAX_STAGES];
             each_cut(model->layers, layers, 0, compare_cut, &c);
             assert_int_equal(c.n_cuts, count_cuts(model->layers + 1));
         }
         free_rig(whole);
     }
+
     wf_pool_free(pools[0]);
     wf_pool_free(pools[1]);
 }
@@ -518,7 +537,8 @@ static void check_gaps(void **state)
     wf_pool_free(pool);
 }
 
-/* Which stage finishes which block, for all small models; forward() compares. */
+/* Checks which stage finishes which block, for all small models.  forward()
+ * compares the results. */
 static void forward_cut(const uint32_t *layers, uint32_t n_stages, void *arg)
 {
     struct comparison *c = arg;

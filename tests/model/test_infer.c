@@ -1,5 +1,5 @@
-/* Inference gives the logits of the training forward for any number of threads and any grouping
- * of tokens; sampling against a slow implementation that sorts. */
+/* Checks that inference gives the logits of the training forward for any number of threads and
+ * any grouping of tokens.  Compares sampling with a slow implementation that sorts. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "compute/model/stage_priv.h"
 #include "training/ckpt/hf.h"
 
-/* -- models --------------------------------------------------------------------------------- */
+/* -- models -------------------------------------------------------------------------------- */
 
 struct infer_case {
     const char *name;
@@ -104,19 +104,23 @@ static void train_forward(struct rig *r)
     struct wf_tstage *t = NULL;
     double loss;
     size_t n, vocab = r->model.vocab;
+
     assert_int_equal(wf_tstage_new(&spec, &t, NULL), WEFT_OK);
     struct wf_param *params = wf_tstage_params(t, &n);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(read_weight(&r->source, &params[i].desc, params[i].value, NULL),
                          WEFT_OK);
     wf_tstage_pack(t);
+
     struct weft_stage stage = wf_tstage_stage(t);
     struct weft_stage_call call = {
         .rows = 1, .in = r->tokens, .targets = r->tokens, .scale = 1, .loss = &loss};
     assert_int_equal(stage.ops->forward(stage.self, &call, NULL), WEFT_OK);
+
     r->want = malloc(r->n * vocab * sizeof *r->want);
     for (size_t i = 0; i < r->n; i++)
         memcpy(r->want + i * vocab, wf_mat_f32(t->logits, i, 0), vocab * sizeof *r->want);
+
     wf_tstage_free(t);
 }
 
@@ -178,7 +182,7 @@ static void check_close(const float *got, const float *want, size_t n, double bo
             fail_msg("position %zu, token %zu: %g, want %g", position, i, got[i], want[i]);
 }
 
-/* -- logits --------------------------------------------------------------------------------- */
+/* -- logits -------------------------------------------------------------------------------- */
 
 static void check_logits(void **state)
 {
@@ -187,11 +191,13 @@ static void check_logits(void **state)
     size_t vocab = r.model.vocab;
     float *logits = malloc(vocab * sizeof *logits);
     struct wf_infer *m = make(&r, r.pool, WF_DTYPE_F32);
+
     for (size_t i = 0; i < r.n; i++) {
         feed(m, r.tokens + i, 1, logits);
         check_close(logits, r.want + i * vocab, vocab, 1e-5, i);
     }
     assert_int_equal(wf_infer_position(m), r.n);
+
     wf_infer_free(m);
     /* bf16 has 8 bits, so the bound after some layers is rough. */
     m = make(&r, r.pool, WF_DTYPE_BF16);
@@ -199,6 +205,7 @@ static void check_logits(void **state)
         feed(m, r.tokens + i, 1, logits);
         check_close(logits, r.want + i * vocab, vocab, 0.04, i);
     }
+
     wf_infer_free(m);
     free(logits);
     rig_release(&r);
@@ -210,15 +217,18 @@ static void check_token_batches(void **state)
     rig_init(&r, *state);
     size_t vocab = r.model.vocab, bytes = vocab * sizeof(float);
     float *want = malloc(bytes), *got = malloc(bytes);
+
     for (int type = 0; type < 2; type++) {
         struct wf_infer *m = make(&r, r.pool, type == 0 ? WF_DTYPE_F32 : WF_DTYPE_BF16);
         for (size_t i = 0; i < r.n; i++)
             feed(m, r.tokens + i, 1, i + 1 == r.n ? want : NULL);
         wf_infer_free(m);
+
         for (unsigned threads = 1; threads <= 3; threads++) {
             static const size_t pieces[] = {1000, 33, 7};
             struct wf_pool *pool = NULL;
             size_t now = 0;
+
             assert_int_equal(wf_pool_new(threads, &pool, NULL), WEFT_OK);
             m = make(&r, pool, type == 0 ? WF_DTYPE_F32 : WF_DTYPE_BF16);
             for (int again = 0; again < 2; again++) {
@@ -233,6 +243,7 @@ static void check_token_batches(void **state)
             wf_pool_free(pool);
         }
     }
+
     free(want);
     free(got);
     rig_release(&r);
@@ -243,9 +254,11 @@ static void check_refusals(void **state)
     struct rig r;
     struct weft_error err = {.msg = ""};
     (void)state;
+
     rig_init(&r, &cases[0]);
     struct wf_infer_spec spec = {r.model, r.model.ctx + 1, WF_DTYPE_F32, r.pool};
     struct wf_infer *m = NULL;
+
     assert_int_equal(wf_infer_new(&spec, &m, &err), WEFT_USAGE);
     spec.max_tokens = 0;
     assert_int_equal(wf_infer_new(&spec, &m, &err), WEFT_USAGE);
@@ -253,25 +266,31 @@ static void check_refusals(void **state)
     spec.type = WF_DTYPE_F16;
     assert_int_equal(wf_infer_new(&spec, &m, &err), WEFT_USAGE);
     assert_null(m);
+
+    /* Sizes that overflow. */
     spec.type = WF_DTYPE_F32;
     spec.model.vocab = UINT32_MAX;
     spec.model.dim = spec.model.heads = spec.model.kv_heads = UINT32_MAX;
     spec.model.ffn = UINT32_MAX;
     assert_int_equal(wf_infer_new(&spec, &m, &err), WEFT_NOMEM);
+
     spec.model = r.model;
     assert_int_equal(wf_infer_new(&spec, &m, NULL), WEFT_OK);
     struct source random = {NULL};
     assert_int_equal(wf_infer_load(m, read_weight, &random, NULL), WEFT_OK);
+
     float *logits = malloc(r.model.vocab * sizeof *logits);
     const int32_t bad[][2] = {{0, -1}, {(int32_t)r.model.vocab, 0}, {INT32_MAX, INT32_MIN}};
     for (size_t i = 0; i < WEFT_LEN(bad); i++)
         assert_int_equal(wf_infer_feed(m, bad[i], 2, logits, &err), WEFT_USAGE);
     assert_int_equal(wf_infer_position(m), 0);
+
     assert_int_equal(wf_infer_feed(m, r.tokens, 9, logits, &err), WEFT_USAGE);
     assert_int_equal(wf_infer_feed(m, r.tokens, 0, logits, &err), WEFT_USAGE);
     feed(m, r.tokens, 8, logits);
     assert_int_equal(wf_infer_feed(m, r.tokens, 1, logits, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "the maximum of 8"));
+
     wf_infer_free(m);
     free(logits);
     rig_release(&r);
@@ -311,7 +330,8 @@ static void check_broken_weights(void **state)
     rig_release(&r);
 }
 
-/* All parameters once, except one row of positions and of an untied embedding. */
+/* A token reads all parameters once.  Of the positions and of an untied embedding, it reads
+ * only one row. */
 static void check_token_bytes(void **state)
 {
     (void)state;
@@ -327,7 +347,7 @@ static void check_token_bytes(void **state)
     }
 }
 
-/* -- sampling ------------------------------------------------------------------------------- */
+/* -- sampling ------------------------------------------------------------------------------ */
 
 enum { N = 50 };
 
@@ -376,23 +396,28 @@ static void check_frequencies(void **state)
     enum { DRAWS = 20000 };
     struct wf_candidate work[N];
     (void)state;
+
     for (int i = 0; i < N; i++) /* some of them equal */
         some_logits[i] = (float)wf_random_below(5, 5, (uint64_t)i, 20) / 4.0F - 2;
+
     for (size_t h = 0; h < WEFT_LEN(hows); h++) {
         double p[N];
         int count[N] = {0};
         expected(&hows[h], p);
         assert_int_equal(wf_sampling_check(&hows[h], NULL), WEFT_OK);
+
         for (int i = 0; i < DRAWS; i++) {
             int32_t token = wf_sample(some_logits, N, &hows[h], (uint64_t)i, work);
             assert_in_range(token, 0, N - 1);
             count[token]++;
         }
+
         for (int i = 0; i < N; i++) {
             double sigma = sqrt(DRAWS * p[i] * (1 - p[i]));
             if (p[i] == 0 ? count[i] != 0 : fabs(count[i] - DRAWS * p[i]) > 5 * sigma + 1)
                 fail_msg("case %zu, token %d: %d times, want %g", h, i, count[i], DRAWS * p[i]);
         }
+
         /* The result depends on seed and position alone. */
         for (uint64_t i = 0; i < 20; i++)
             assert_int_equal(wf_sample(some_logits, N, &hows[h], 19 - i, work),

@@ -1,4 +1,4 @@
-/* The stage that produces a non-finite value finds it and reports where. */
+/* Checks that the stage that produces a non-finite value finds it and reports its position. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static const struct weft_model plain = {.arch = WEFT_ARCH_GPT2,
                                         .vocab = 20,
                                         .ctx = 8,
                                         .norm_eps = 1e-5F};
-/* Blocks: the embedding, layers 0 to 2, layer 3. */
+/* The blocks of this model are the embedding, layers 0 to 2, and layer 3. */
 static const struct weft_model blocks = {.arch = WEFT_ARCH_LLAMA,
                                          .layers = 4,
                                          .dim = DIM,
@@ -180,7 +180,7 @@ static const struct bad_case {
      {"lacks block 1"}},
 };
 
-/* 3e38: twice that overflows. */
+/* Damages the weights of a case.  A sum of two weights of 3e38 overflows. */
 static void damage_weights(struct wf_tstage *t, const struct bad_case *c)
 {
     size_t n;
@@ -211,7 +211,7 @@ static void fill(float *at, bool bad)
         at[BAD_TOKEN * DIM + 1] = INFINITY;
 }
 
-static void run_case(const struct bad_case *c, enum wf_recompute recompute,
+static void run_case(const struct bad_case *c, enum weft_recompute recompute,
                      struct wf_pool *pool)
 {
     float in[TOKENS * DIM], out[TOKENS * DIM], block[MAX_BLOCKS][TOKENS * DIM];
@@ -229,14 +229,17 @@ static void run_case(const struct bad_case *c, enum wf_recompute recompute,
                                   .slots = 1,
                                   .recompute = recompute,
                                   .pool = pool};
+
     assert_int_equal(wf_tstage_new(&spec, &t, NULL), WEFT_OK);
     wf_tstage_init_weights(t, 3);
     damage_weights(t, c);
+
     fill(in, c->damage == INPUT);
     for (uint32_t b = 0; b < MAX_BLOCKS; b++) {
         fill(block[b], c->damage == BLOCK && b == c->item);
         value[b] = c->damage == NO_BLOCK && b == c->item ? NULL : block[b];
     }
+
     struct weft_stage_blocks given = {.value = value};
     struct weft_stage stage = wf_tstage_stage(t);
     struct weft_stage_call call = {.rows = ROWS,
@@ -246,12 +249,14 @@ static void run_case(const struct bad_case *c, enum wf_recompute recompute,
                                    .scale = 1,
                                    .loss = &loss,
                                    .blocks = c->damage == NO_BLOCKS ? NULL : &given};
+
     enum weft_status st = stage.ops->forward(stage.self, &call, &err);
     if (st != c->want)
         fail_msg("recompute %d: status %d, %s", (int)recompute, (int)st, err.msg);
     for (size_t i = 0; i < WEFT_LEN(c->contains) && c->contains[i] != NULL; i++)
         if (strstr(err.msg, c->contains[i]) == NULL)
             fail_msg("recompute %d: %s", (int)recompute, err.msg);
+
     wf_tstage_free(t);
 }
 
@@ -259,8 +264,8 @@ static void check_case(void **state)
 {
     struct wf_pool *pool = NULL;
     assert_int_equal(wf_pool_new(2, &pool, NULL), WEFT_OK);
-    for (int recompute = WF_RECOMPUTE_NONE; recompute <= WF_RECOMPUTE_FULL; recompute++)
-        run_case(*state, (enum wf_recompute)recompute, pool);
+    for (int recompute = WEFT_RECOMPUTE_NONE; recompute <= WEFT_RECOMPUTE_FULL; recompute++)
+        run_case(*state, (enum weft_recompute)recompute, pool);
     wf_pool_free(pool);
 }
 

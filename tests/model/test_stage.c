@@ -1,5 +1,5 @@
-/* Transformer stages: gradients against finite differences, memory against the plan, and error
- * messages.  test_cuts.c tests models of several stages. */
+/* Tests transformer stages: compares gradients with finite differences and memory with the
+ * plan, and checks error messages.  test_cuts.c tests models of several stages. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -163,14 +163,17 @@ static void check_differences(void **state)
     const struct weft_model *model = *state;
     struct rig *r = make_rig(model);
     size_t n;
+
     run_step(r);
     struct wf_param *params = wf_tstage_params(r->stage, &n);
+
     for (size_t p = 0; p < n; p++) {
         struct wf_param *w = &params[p];
         double length = 0;
         for (size_t i = 0; i < w->n; i++)
             length += pow((double)w->exact[i] * 0x1p-50, 2);
         length = sqrt(length);
+
         /* The first mix has a single vector. */
         if (w->desc.item == 1 &&
             (w->desc.role == WF_ROLE_ATTN_MIX_QUERY || w->desc.role == WF_ROLE_ATTN_MIX_NORM)) {
@@ -178,9 +181,11 @@ static void check_differences(void **state)
             continue;
         }
         assert_true(length > 1e-6);
+
         float *kept = malloc(w->n * sizeof *kept);
         assert_non_null(kept);
         memcpy(kept, w->value, w->n * sizeof *kept);
+
         double step = 2e-3 / length, loss[2];
         if (step > 2e-2)
             step = 2e-2;
@@ -191,13 +196,16 @@ static void check_differences(void **state)
             wf_tstage_pack(r->stage);
             loss[side] = run_forward(r, false) / TOKENS;
         }
+
         memcpy(w->value, kept, w->n * sizeof *kept);
         free(kept);
+
         double got = (loss[0] - loss[1]) / (2 * step);
         /* Losses have errors of about 1e-7, and the step is finite. */
         if (fabs(got - length) > 0.02 * length + 4e-7 / step)
             fail_msg("%s: the loss says %g, the gradient %g", w->desc.name, got, length);
     }
+
     wf_tstage_pack(r->stage);
     free_rig(r);
 }
@@ -208,10 +216,12 @@ static void check_one_micro(void **state)
 {
     struct rig *wide = make_rig(*state), *narrow = make_rig_with(*state, true);
     size_t n, n_only = 0;
+
     for (int step = 0; step < 2; step++) { /* the second overwrites the first */
         assert_true(run_step(wide) == run_step(narrow));
         struct wf_param *a = wf_tstage_params(wide->stage, &n);
         struct wf_param *b = wf_tstage_params(narrow->stage, &n);
+
         for (size_t p = 0; p < n; p++) {
             assert_false(a[p].single);
             if (!b[p].single) {
@@ -226,10 +236,52 @@ static void check_one_micro(void **state)
             }
         }
     }
+
     const struct weft_model *model = *state;
     assert_int_equal(n_only, 2 * (model->layers * (model->arch == WEFT_ARCH_GPT2 ? 4 : 7) + 1));
+
     free_rig(wide);
     free_rig(narrow);
+}
+
+/* The list of gradients has no values before a step.  Afterwards it has the names and
+ * sizes of the parameters, and the exact sums and the fp32 gradients of one micro-batch
+ * have the same values. */
+static void check_param_grads(void **state)
+{
+    enum { MAX_PARAMS = 256 };
+    struct rig *rigs[2] = {make_rig(*state), make_rig_with(*state, true)};
+    struct weft_param_grad grads[2][MAX_PARAMS];
+    size_t n;
+
+    struct wf_param *params = wf_tstage_params(rigs[0]->stage, &n);
+    assert_true(n <= MAX_PARAMS);
+
+    for (int k = 0; k < 2; k++) {
+        struct weft_stage stage = wf_tstage_stage(rigs[k]->stage);
+        wf_tstage_begin_step(rigs[k]->stage);
+        assert_int_equal(stage.ops->param_grads(stage.self, NULL, 0), n);
+        assert_int_equal(stage.ops->param_grads(stage.self, grads[k], MAX_PARAMS), n);
+
+        for (size_t p = 0; p < n; p++)
+            assert_null(grads[k][p].grad);
+        run_step(rigs[k]);
+        assert_int_equal(stage.ops->param_grads(stage.self, grads[k], MAX_PARAMS), n);
+    }
+
+    for (size_t p = 0; p < n; p++) {
+        const struct weft_param_grad *a = &grads[0][p], *b = &grads[1][p];
+        assert_string_equal(a->name, params[p].desc.name);
+        assert_int_equal(a->count, params[p].desc.shape[0] * params[p].desc.shape[1]);
+        assert_int_equal(a->dtype, WEFT_DTYPE_I64);
+        assert_true(a->unit == 0x1p-50);
+        for (size_t i = 0; b->dtype == WEFT_DTYPE_F32 && i < a->count; i++)
+            assert_true(((const float *)b->grad)[i] ==
+                        (float)((double)((const int64_t *)a->grad)[i] * a->unit));
+    }
+
+    free_rig(rigs[0]);
+    free_rig(rigs[1]);
 }
 
 /* Ignored targets add nothing, and the others are unaffected. */
@@ -239,25 +291,30 @@ static void check_ignored(void **state)
     struct rig *r = make_rig(model);
     int32_t all[TOKENS];
     size_t n;
+
     memcpy(all, r->targets, sizeof all);
     double whole = run_step(r), parts = 0;
+
     for (int half = 0; half < 2; half++) {
         for (int i = 0; i < TOKENS; i++)
             r->targets[i] = i % 2 == half ? all[i] : -1;
         parts += run_step(r);
     }
+
     assert_true(fabs(whole - parts) < 1e-9 * whole);
     for (int i = 0; i < TOKENS; i++)
         r->targets[i] = -1;
     assert_true(run_step(r) == 0.0);
+
     struct wf_param *params = wf_tstage_params(r->stage, &n);
     for (size_t p = 0; p < n; p++)
         for (size_t i = 0; i < params[p].n; i++)
             assert_true(params[p].exact[i] == 0);
+
     free_rig(r);
 }
 
-/* -- memory --------------------------------------------------------------------------------- */
+/* -- memory -------------------------------------------------------------------------------- */
 
 static void check_memory(void **state)
 {
@@ -270,23 +327,28 @@ static void check_memory(void **state)
     model.ffn *= 8;
     model.vocab *= 10;
     model.ctx = 128;
+
     assert_int_equal(wf_pool_new(1, &pool, NULL), WEFT_OK);
     struct wf_tstage_spec spec = spec_of(&model, pool);
     spec.seq = 128;
     spec.slots = 2;
     assert_int_equal(wf_tstage_new(&spec, &t, NULL), WEFT_OK);
     assert_int_equal(weft_items_init_model(&items, &model, ROWS, 128, NULL), WEFT_OK);
+
     struct wf_tstage_bytes have = wf_tstage_memory(t);
     double state_bytes = -(double)items.shared_bytes, act = 0;
+
     for (size_t i = 0; i < items.n; i++) {
         state_bytes += (double)items.at[i].state_bytes;
         act += 2.0 * (double)items.at[i].act_bytes;
     }
+
     double got = (double)have.weights * 3 + (double)have.gradients + (double)have.packed;
     if (fabs(got - state_bytes) > 0.05 * state_bytes)
         fail_msg("weights, gradients, moments: %.0f bytes, planned %.0f", got, state_bytes);
     if (fabs((double)have.activations - act) > 0.05 * act)
         fail_msg("activations: %zu bytes, planned %.0f", have.activations, act);
+
     weft_items_release(&items);
     wf_tstage_free(t);
     wf_pool_free(pool);
@@ -316,8 +378,8 @@ static void check_regions(void **state)
     free_rig(r);
 }
 
-/* llm.c's buffers for GPT-2 124M: 18 streams of each layer, the attention matrices before and
- * after the softmax, logits and probabilities of the padded vocabulary. */
+/* Compares with the buffers of llm.c for GPT-2 124M: 18 streams of each layer, the attention
+ * matrices before and after the softmax, logits and probabilities of the padded vocabulary. */
 static void check_against_llmc(void **state)
 {
     (void)state;
@@ -333,29 +395,33 @@ static void check_against_llmc(void **state)
     weft_items_release(&items);
 }
 
-/* A weight so large that its products overflow: the error names the layer, with and without
+/* If the products of a large weight overflow, the error names the layer, with and without
  * recomputation. */
 static void check_overflow(void **state)
 {
     const struct weft_model *model = *state;
     struct wf_pool *pool = NULL;
     assert_int_equal(wf_pool_new(1, &pool, NULL), WEFT_OK);
-    for (int recompute = WF_RECOMPUTE_NONE; recompute <= WF_RECOMPUTE_FULL; recompute++) {
+
+    for (int recompute = WEFT_RECOMPUTE_NONE; recompute <= WEFT_RECOMPUTE_FULL; recompute++) {
         struct wf_tstage_spec spec = spec_of(model, pool);
         struct wf_tstage *t = NULL;
         struct weft_error err = {0};
         size_t n;
         double loss;
         int32_t tokens[TOKENS] = {0};
-        spec.recompute = (enum wf_recompute)recompute;
+
+        spec.recompute = (enum weft_recompute)recompute;
         assert_int_equal(wf_tstage_new(&spec, &t, NULL), WEFT_OK);
         wf_tstage_init_weights(t, 3);
+
         struct wf_param *params = wf_tstage_params(t, &n);
         for (size_t p = 0; p < n; p++)
             if (params[p].desc.item == 2 && params[p].desc.role == WF_ROLE_UP)
                 for (size_t i = 0; i < params[p].n; i++)
                     params[p].value[i] = 3e38F;
         wf_tstage_pack(t);
+
         struct weft_stage stage = wf_tstage_stage(t);
         struct weft_stage_call call = {.rows = ROWS,
                                        .in = tokens,
@@ -363,11 +429,14 @@ static void check_overflow(void **state)
                                        .scale = 1,
                                        .loss = &loss,
                                        .train = true};
+
         assert_int_equal(stage.ops->forward(stage.self, &call, &err), WEFT_NUMERIC);
         if (strstr(err.msg, "in layer 1 the MLP's") == NULL)
             fail_msg("recompute %d: %s", recompute, err.msg);
+
         wf_tstage_free(t);
     }
+
     wf_pool_free(pool);
 }
 
@@ -397,14 +466,16 @@ static void check_refusals(void **state)
 int main(void)
 {
     enum { N = sizeof models / sizeof *models };
-    static char titles[6 * N][80];
-    struct CMUnitTest tests[6 * N + 2];
+    static char titles[7 * N][80];
+    struct CMUnitTest tests[7 * N + 2];
     static const struct {
         const char *what;
         CMUnitTestFunction run;
     } kinds[] = {{"differences", check_differences}, {"one micro", check_one_micro},
                  {"ignored targets", check_ignored}, {"memory", check_memory},
-                 {"regions", check_regions},         {"overflow", check_overflow}};
+                 {"regions", check_regions},         {"overflow", check_overflow},
+                 {"gradients", check_param_grads}};
+
     size_t n = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t m = 0; m < N; m++, n++) {
@@ -412,6 +483,7 @@ int main(void)
             tests[n] =
                 (struct CMUnitTest){titles[n], kinds[k].run, NULL, NULL, (void *)&models[m]};
         }
+
     tests[n++] =
         (struct CMUnitTest){"less memory than llm.c", check_against_llmc, NULL, NULL, NULL};
     tests[n++] = (struct CMUnitTest){"refusals", check_refusals, NULL, NULL, NULL};

@@ -227,11 +227,16 @@ blames() {
     ! grep -vqE "^rank ($2) has" <<<"$all"
 }
 
+# Reports of a lost rank.  If TCP gives up on a connection before the time-out, the MPI library may report
+# an error for a message to the lost rank; that error is then the reason.
+silent='rank ([0-9]+) \(.* rank ([0-9]+) has sent no heartbeat'
+broken='rank ([0-9]+): cannot (send to|receive from) rank ([0-9]+): MPI error'
+
 # crosses FILE PATTERN: true if the file reports lost ranks, and in every report exactly one of the
 # reporting rank and the lost rank matches the pattern.
 crosses() {
     local by about pairs
-    pairs=$(sed -nE 's/.*rank ([0-9]+) \(.* rank ([0-9]+) has sent no heartbeat.*/\1 \2/p' "$1")
+    pairs=$(sed -nE -e "s/.*$silent.*/\1 \2/p" -e "s/.*$broken.*/\1 \3/p" "$1")
     [ -n "$pairs" ] || return 1
     while read -r by about; do
         if [[ $by =~ ^($2)$ ]]; then

@@ -184,7 +184,7 @@ check_reports() {
     crosses "$folder/err" "$lost" || fail 'no rank is named, or one on the same side of the cut'
     crosses "$folder/records" "$lost" || fail 'a record names a rank on the same side of the cut'
     # The ranks on both sides of the cut end.
-    [ "$(grep -c ': failed, .* has sent no heartbeat' "$folder/records")" -eq "$n" ] ||
+    [ "$(grep -cE ": failed, .*($silent|$broken)" "$folder/records")" -eq "$n" ] ||
         fail "not all $n ranks have recorded why they ended"
 }
 

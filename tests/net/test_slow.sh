@@ -24,7 +24,7 @@ slow_down() {
         sleep 0.02
     done
 }
-is_named() { grep -q '^weft: warning: rank 1 takes' "$folder/err"; }
+is_named() { grep -q '^weft: warning: rank 1 is slow' "$folder/err"; }
 
 # The first signal ends the run after its step, with a checkpoint.
 stop_run() {

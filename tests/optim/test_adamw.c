@@ -1,5 +1,5 @@
-/* AdamW and the norm of gradients against plain arithmetic in double, and the same bits for any
- * number of threads. */
+/* Compares AdamW and the norm of gradients with plain arithmetic in double, and checks that the
+ * bits do not depend on the number of threads. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,6 +55,7 @@ static void *zeroed(size_t n, size_t size)
 static void model_make(struct model *model, bool fast)
 {
     model->fast = fast;
+
     for (size_t i = 0; i < N; i++) {
         size_t n = size_of(i);
         struct wf_optim_tensor *t = &model->at[i];
@@ -62,15 +63,18 @@ static void model_make(struct model *model, bool fast)
                                       .rows = shapes[i].rows,
                                       .cols = shapes[i].cols,
                                       .decay = shapes[i].decay};
+
         t->value = zeroed(n, sizeof *t->value);
         if (fast)
             t->fast = zeroed(n, sizeof *t->fast);
         else
             t->exact = zeroed(n, sizeof *t->exact);
+
         model->w[i] = zeroed(n, sizeof(double));
         model->m[i] = zeroed(n, sizeof(double));
         model->v[i] = zeroed(n, sizeof(double));
         model->seen[i] = zeroed(shapes[i].rows, 1);
+
         for (size_t k = 0; k < n; k++)
             model->w[i][k] = t->value[k] = (float)number(i, k);
     }
@@ -89,7 +93,7 @@ static void model_free(struct model *model)
     }
 }
 
-/* Magnitudes from 1e-6 to 1, typical of gradients. */
+/* Returns a number with a magnitude from 1e-6 to 1, which is typical of gradients. */
 static double gradient(size_t step, size_t tensor, size_t k)
 {
     double x = number(100 + 10 * step + tensor, k);
@@ -151,9 +155,11 @@ static void check_plain(void **state)
         struct model model;
         struct wf_pool *pool = NULL;
         struct wf_optim *o = NULL;
+
         model_make(&model, fast);
         assert_int_equal(wf_pool_new(2, &pool, NULL), WEFT_OK);
         assert_int_equal(wf_optim_new(model.at, N, &how, pool, &o, NULL), WEFT_OK);
+
         for (size_t step = 0; step < STEPS; step++) {
             double lr = 1e-2 / (double)(step + 1), scale = 0.5 + 0.1 * (double)step;
             model_gradients(&model, step);
@@ -163,6 +169,7 @@ static void check_plain(void **state)
                             &model);
             plain_update(&model, step, lr, scale);
         }
+
         for (size_t i = 0; i < N; i++) {
             for (size_t k = 0; k < size_of(i); k++)
                 if (fabs(model.at[i].value[k] - model.w[i][k]) > 2e-6)
@@ -171,6 +178,7 @@ static void check_plain(void **state)
             for (size_t r = 0; r < shapes[i].rows; r++)
                 assert_int_equal(model.seen[i][r], STEPS);
         }
+
         wf_optim_free(o);
         wf_pool_free(pool);
         model_free(&model);
@@ -178,17 +186,19 @@ static void check_plain(void **state)
     (void)state;
 }
 
-/* Segments of 4096 elements from each tensor's start, in order: adding them up by hand gives
- * the same bits. */
+/* The norm adds segments of 4096 elements from the start of each tensor, in order.  The test
+ * adds them in the same way and gets the same bits. */
 static void check_order(void **state)
 {
     struct model model;
     struct wf_pool *pool = NULL;
     struct wf_optim *o = NULL;
+
     model_make(&model, false);
     assert_int_equal(wf_pool_new(1, &pool, NULL), WEFT_OK);
     assert_int_equal(wf_optim_new(model.at, N, &how, pool, &o, NULL), WEFT_OK);
     model_gradients(&model, 0);
+
     double want = 0;
     for (size_t i = 0; i < N; i++)
         for (size_t k = 0; k < size_of(i); k += 4096) {
@@ -198,21 +208,24 @@ static void check_order(void **state)
         }
     double got = wf_optim_norm_squared(o);
     assert_memory_equal(&got, &want, sizeof got);
+
     size_t n = 0, elements = 0;
     for (size_t i = 0; i < N; i++)
         elements += size_of(i);
     assert_int_equal(wf_optim_bytes(o), 8 * elements);
+
     const struct wf_optim_tensor *tensors = wf_optim_tensors(o, &n);
     assert_int_equal(n, N);
     assert_ptr_equal(tensors[2].value, model.at[2].value);
     assert_non_null(tensors[2].m);
+
     wf_optim_free(o);
     wf_pool_free(pool);
     model_free(&model);
     (void)state;
 }
 
-/* The results of a run of some steps. */
+/* Runs some steps.  The results are the weights and the squared norms of the gradients. */
 static void run_with(unsigned threads, struct model *model, double *squares)
 {
     struct wf_pool *pool = NULL;

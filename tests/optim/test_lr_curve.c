@@ -1,4 +1,4 @@
-/* Learning rates against a reference run and against formulas; clipping. */
+/* Compares learning rates with a reference run and with formulas, and tests clipping. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ static void check_near(double got, double want)
         fail_msg("want %.17g, got %.17g", want, got);
 }
 
-/* Expected values computed in float64 by another system. */
+/* Another system computed the expected values in float64. */
 static void check_reference(void **state)
 {
     (void)state;

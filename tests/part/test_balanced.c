@@ -1,4 +1,4 @@
-/* The balanced partition with one stage per rank, against a plain dynamic program. */
+/* Compares the balanced partition with one stage per rank with a plain dynamic program. */
 #include <float.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 enum { MAX_LAYERS = 24 };
 
-/* -- reference: all ends of all stages ---------------------------------------------------- */
+/* -- reference: all ends of all stages ----------------------------------------------------- */
 
 struct reference {
     const struct weft_items *items;
@@ -63,9 +63,9 @@ static bool may_be_empty(const struct reference *ref, uint32_t s)
     return ref->n_stages > 1 && (s == 0 || s == ref->n_stages - 1);
 }
 
-/* Returns the minimum bottleneck (squares = false) or the minimum sum of squares with no stage over
- * `bottleneck`, or DBL_MAX if there is no partition.  Of equal ends it writes those with the fewest
- * empty stages, then with the most layers on the first stages. */
+/* Returns the minimum bottleneck (squares = false) or the minimum sum of squares with no stage
+ * over `bottleneck`, or DBL_MAX if there is no partition.  Of equal ends it writes those with
+ * the fewest empty stages, then with the most layers on the first stages. */
 static double reference_solve(const struct reference *ref, bool squares, double bottleneck,
                               uint32_t *ends)
 {
@@ -142,7 +142,8 @@ static uint32_t draw(uint32_t seed, uint32_t *at, uint32_t n)
     return wf_random_below(7, seed, (*at)++, n);
 }
 
-/* Small whole numbers: sums are exact and ties are frequent.  Some layers are equal, some free. */
+/* Draws small whole numbers, so that sums are exact and ties are frequent.  Some layers are
+ * equal, some free. */
 static void draw_items(uint32_t seed, uint32_t *at, struct weft_item *items, uint32_t n)
 {
     uint32_t kind = draw(seed, at, 4), most = 1 + draw(seed, at, kind == 3 ? 2000 : 30);
@@ -176,7 +177,7 @@ static void check_random(void **state)
         uint32_t at = 0, n_layers = 1 + draw(seed, &at, 12);
         struct weft_item all[MAX_LAYERS + 2];
         draw_items(seed, &at, all, n_layers + 2);
-        struct weft_items items = {n_layers + 2, all, 0};
+        struct weft_items items = {.n = n_layers + 2, .at = all};
         struct reference ref = {&items, n_layers, draw_stages(seed, &at, n_layers), NULL};
         compare(&ref, &counts);
     }
@@ -195,7 +196,7 @@ static void check_random_limits(void **state)
         uint32_t at = 0, n_layers = 1 + draw(seed, &at, 12), in_flight[MAX_LAYERS + 2];
         struct weft_item all[MAX_LAYERS + 2];
         draw_items(seed, &at, all, n_layers + 2);
-        struct weft_items items = {n_layers + 2, all, 0};
+        struct weft_items items = {.n = n_layers + 2, .at = all};
         struct reference ref = {&items, n_layers, draw_stages(seed, &at, n_layers), NULL};
         size_t limits[MAX_LAYERS + 2], base = 80 * n_layers / ref.n_stages;
         for (uint32_t s = 0; s < ref.n_stages; s++) {
@@ -226,7 +227,7 @@ static void check_min_limit(void **state)
         struct weft_item all[MAX_LAYERS + 2];
         draw_items(seed, &at, all, n_layers + 2);
         all[1].state_bytes++;
-        struct weft_items items = {n_layers + 2, all, 0};
+        struct weft_items items = {.n = n_layers + 2, .at = all};
         size_t limit = 0;
         struct weft_rank_limits rank_limits = {.limit_bytes = &limit, .n_limits = 1};
         struct reference ref = {&items, n_layers, draw_stages(seed, &at, n_layers),
@@ -402,7 +403,7 @@ static void check_error(void **state)
     struct weft_items items;
     struct weft_partition p = {0};
     struct weft_error err;
-    struct weft_item layer = {c->time, 0, 0, c->bytes, c->bytes};
+    struct weft_item layer = {.f = c->time, .state_bytes = c->bytes, .act_bytes = c->bytes};
     assert_int_equal(weft_items_init_uniform(&items, c->n_layers, layer,
                                              (struct weft_item){.f = 0},
                                              (struct weft_item){.f = 0}, NULL),
@@ -420,7 +421,7 @@ static void check_bad_items(void **state)
 {
     (void)state;
     struct weft_item all[3] = {{.f = 1}, {.f = -1}, {.f = 1}};
-    struct weft_items items = {3, all, 0};
+    struct weft_items items = {.n = 3, .at = all};
     struct weft_partition p = {0};
     struct weft_error err;
     assert_int_equal(weft_partition_init_balanced(&p, &items, 1, NULL, NULL, &err), WEFT_USAGE);

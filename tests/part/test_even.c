@@ -1,4 +1,5 @@
-/* Even splits against reference systems, verification, and the split of a batch. */
+/* Compares even splits with reference systems, and tests their verification and the split of a
+ * batch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +48,7 @@ static void replay_one(uint32_t n_layers, uint32_t n_stages, char *rest)
     weft_partition_release(&p);
 }
 
-/* No layers, or a stage out of range. */
+/* A partition without layers and a stage out of range are errors. */
 static void replay_refuse(uint32_t n_layers, uint32_t n_stages, char *rest)
 {
     struct weft_partition p = {0};
@@ -166,27 +167,33 @@ static struct verify_case {
     struct weft_stage_range at[3];
     const char *want; /* NULL: correct */
 } verify_cases[] = {
-    {"one stage", 4, 1, {{0, 4, true, true}}, NULL},
+    {"one stage", 4, 1, {{0, 4, true, true, 0}}, NULL},
     {"an empty stage in the middle", 4, 3,
-     {{0, 2, true, false}, {2, 2, false, false}, {2, 4, false, true}}, NULL},
+     {{0, 2, true, false, 0}, {2, 2, false, false, 0}, {2, 4, false, true, 0}}, NULL},
     {"empty first and last stages", 4, 3,
-     {{0, 0, true, false}, {0, 4, false, false}, {4, 4, false, true}}, NULL},
-    {"no stages", 4, 0, {{0, 4, true, true}}, "0 stages"},
-    {"a missing layer", 4, 2, {{0, 1, true, false}, {2, 4, false, true}},
+     {{0, 0, true, false, 0}, {0, 4, false, false, 0}, {4, 4, false, true, 0}}, NULL},
+    {"no stages", 4, 0, {{0, 4, true, true, 0}}, "0 stages"},
+    {"a missing layer", 4, 2, {{0, 1, true, false, 0}, {2, 4, false, true, 0}},
      "stage 1 starts at layer 2, but layer 1 is on no earlier stage"},
-    {"a layer twice", 4, 2, {{0, 3, true, false}, {2, 4, false, true}},
+    {"a layer twice", 4, 2, {{0, 3, true, false, 0}, {2, 4, false, true, 0}},
      "stage 1 starts at layer 2, but the previous stage ends at layer 3"},
-    {"the first layer missing", 4, 1, {{1, 4, true, true}}, "stage 0 starts at layer 1"},
-    {"the last layer missing", 4, 1, {{0, 3, true, true}}, "have 3 layers, the model has 4"},
-    {"too many layers", 4, 1, {{0, 5, true, true}}, "have 5 layers, the model has 4"},
-    {"a negative range", 4, 2, {{0, 3, true, false}, {3, 2, false, true}},
+    {"the first layer missing", 4, 1, {{1, 4, true, true, 0}}, "stage 0 starts at layer 1"},
+    {"the last layer missing", 4, 1, {{0, 3, true, true, 0}}, "have 3 layers, the model has 4"},
+    {"too many layers", 4, 1, {{0, 5, true, true, 0}}, "have 5 layers, the model has 4"},
+    {"a negative range", 4, 2, {{0, 3, true, false, 0}, {3, 2, false, true, 0}},
      "stage 1 ends at layer 2, before its first layer, 3"},
-    {"no embedding", 4, 1, {{0, 4, false, true}}, "stage 0 has no embedding"},
-    {"two embeddings", 4, 2, {{0, 3, true, false}, {3, 4, true, true}},
+    {"no embedding", 4, 1, {{0, 4, false, true, 0}}, "stage 0 has no embedding"},
+    {"two embeddings", 4, 2, {{0, 3, true, false, 0}, {3, 4, true, true, 0}},
      "stage 1 has an embedding: only the first"},
-    {"no head", 4, 2, {{0, 3, true, false}, {3, 4, false, false}}, "stage 1 has no head"},
-    {"two heads", 4, 2, {{0, 3, true, true}, {3, 4, false, true}},
+    {"no head", 4, 2, {{0, 3, true, false, 0}, {3, 4, false, false, 0}}, "stage 1 has no head"},
+    {"two heads", 4, 2, {{0, 3, true, true, 0}, {3, 4, false, true, 0}},
      "stage 0 has a head: only the last"},
+    {"layers for multi-token prediction", 4, 3,
+     {{0, 4, true, false, 0}, {4, 4, false, false, 2}, {4, 4, false, true, 0}}, NULL},
+    {"these on two stages", 4, 2, {{0, 4, true, false, 1}, {4, 4, false, true, 1}},
+     "stage 1 has layers, but an earlier stage has the layers for multi-token prediction"},
+    {"a layer after them", 4, 2, {{0, 3, true, false, 1}, {3, 4, false, true, 0}},
+     "stage 1 has layers, but an earlier stage"},
 };
 /* clang-format on */
 

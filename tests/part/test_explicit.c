@@ -1,4 +1,4 @@
-/* Partitions in text form: lists of counts and Megatron's layouts. */
+/* Tests partitions in text form: lists of counts and Megatron's layouts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,8 +114,12 @@ static struct bad_case {
     {LAYOUT, "EtLt", 0, 0, "column 3: L, the head, must be the last"},
     {LAYOUT, "EtL*2", 0, 0, "column 3: L, the head, must be the last"},
     {LAYOUT, "EL", 0, 0, "0 layers; give at least 1"},
-    {LAYOUT, "Etm|L", 0, 0, "column 3: m (multi-token prediction) is not supported"},
-    {LAYOUT, "EtTL", 0, 0, "column 3: unexpected 'T'; use E, t, L, |, parentheses and *n"},
+    {LAYOUT, "Etm|tL", 0, 0, "column 5: t after m"},
+    {LAYOUT, "EmtL", 0, 0, "column 3: t after m"},
+    {LAYOUT, "Etm|mL", 0, 0, "column 5: m on a second stage; all m must be on one stage"},
+    {LAYOUT, "Et|(m|)*2L", 0, 0, "column 5: m on a second stage"},
+    {LAYOUT, "EmL", 0, 0, "0 layers; give at least 1"},
+    {LAYOUT, "EtTL", 0, 0, "column 3: unexpected 'T'; use E, t, m, L, |, parentheses and *n"},
     {LAYOUT, "Et3L", 0, 0, "column 3: unexpected '3'"},
     {LAYOUT, "Et\x01L", 0, 0, "column 3: unexpected byte 0x01"},
     {LAYOUT, "Et*L", 0, 0, "column 4: 'L' is not a number"},
@@ -160,7 +164,7 @@ static void check_bad(void **state)
                      WEFT_USAGE);
 }
 
-/* The maximum: 2^20 stages and layers. */
+/* Parses the maximum of 2^20 stages and layers. */
 static void check_largest(void **state)
 {
     (void)state;

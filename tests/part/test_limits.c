@@ -1,4 +1,5 @@
-/* Memory limits of ranks with several stages, against an enumeration of all partitions. */
+/* Compares partitions under memory limits, with several stages per rank, with an enumeration of
+ * all partitions. */
 #include <float.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +22,8 @@ struct all {
     const struct weft_items *items;
     const struct weft_rank_limits *rank_limits;
     uint32_t n_stages;
-    double bottleneck, squares; /* of the best partition that fits, */
-    uint32_t n_empty;           /* with the fewest empty stages */
+    double bottleneck, squares; /* of the best partition that fits */
+    uint32_t n_empty;           /* minimum number of empty stages among these */
     size_t min_bytes;           /* minimum over partitions of the maximum bytes per rank */
 };
 
@@ -42,7 +43,7 @@ static size_t rank_bytes(const struct weft_items *items,
                          const struct weft_partition *p, uint32_t rank)
 {
     const struct weft_placement *place = rank_limits->placement;
-    size_t sum = 0;
+    size_t sum = rank_limits->fixed_bytes[rank];
     bool first = false, last = false;
 
     for (uint32_t s = 0; s < p->n_stages; s++) {
@@ -118,7 +119,7 @@ static void enumerate(struct all *all, struct weft_partition *p, uint32_t s)
     }
     bool may_be_empty = all->n_stages > 1 && (s == 0 || s == all->n_stages - 1);
     for (uint32_t end = first + !may_be_empty; end <= n_layers; end++) {
-        p->at[s] = (struct weft_stage_range){first, end, s == 0, s == all->n_stages - 1};
+        p->at[s] = (struct weft_stage_range){first, end, s == 0, s == all->n_stages - 1, 0};
         enumerate(all, p, s + 1);
     }
 }
@@ -128,7 +129,7 @@ static void enumerate(struct all *all, struct weft_partition *p, uint32_t s)
 struct random_case {
     struct weft_item at[MAX_LAYERS + 2];
     uint32_t rank_of[2 * MAX_STAGES], in_flight[2 * MAX_STAGES];
-    size_t limits[MAX_RANKS];
+    size_t limits[MAX_RANKS], fixed[MAX_RANKS];
     struct weft_items items;
     struct weft_placement placement;
     struct weft_rank_limits rank_limits;
@@ -149,8 +150,10 @@ static void draw_case(uint32_t seed, struct random_case *c)
     for (uint32_t k = 0; k < n_layers + 2; k++)
         c->at[k] = alike && k > 1 && k <= n_layers
                        ? c->at[1]
-                       : (struct weft_item){1 + draw(seed, &at, 9), draw(seed, &at, 9), 0,
-                                            20 + draw(seed, &at, 60), draw(seed, &at, 10)};
+                       : (struct weft_item){.f = 1 + draw(seed, &at, 9),
+                                            .i = draw(seed, &at, 9),
+                                            .state_bytes = 20 + draw(seed, &at, 60),
+                                            .act_bytes = draw(seed, &at, 10)};
 
     for (uint32_t k = 0; k < n_layers + 2; k += n_layers + 1)
         if (draw(seed, &at, 2))
@@ -158,7 +161,8 @@ static void draw_case(uint32_t seed, struct random_case *c)
     if (draw(seed, &at, 4) == 0) /* free layers: many ties */
         for (uint32_t k = 1; k <= n_layers; k++)
             c->at[k].f = c->at[k].i = 0;
-    c->items = (struct weft_items){n_layers + 2, c->at, draw(seed, &at, 20)};
+    c->items = (struct weft_items){
+        .n = n_layers + 2, .at = c->at, .shared_bytes = draw(seed, &at, 20)};
 
     size_t total = 0;
     for (uint32_t k = 0; k < n_layers + 2; k++)
@@ -177,7 +181,11 @@ static void draw_case(uint32_t seed, struct random_case *c)
         c->limits[r] = total * n_pipes / n_ranks * (90 + draw(seed, &at, 60)) / 100;
     c->placement = (struct weft_placement){n_ranks, n_stages, 2, n_pipes, c->rank_of, NULL};
     c->rank_limits = (struct weft_rank_limits){&c->placement, c->in_flight, c->limits,
-                                               draw(seed, &at, 2) ? n_ranks : 1};
+                                               draw(seed, &at, 2) ? n_ranks : 1, c->fixed};
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        c->fixed[r] = draw(seed, &at, 3) == 0 ? draw(seed, &at, 100) : 0;
+        c->limits[r] += c->fixed[r] * draw(seed, &at, 2);
+    }
 }
 
 /* The result is within the limits and optimal; problems of this size must be proven. */
@@ -245,25 +253,26 @@ static void check_random(void **state)
 
 /* -- chosen cases -------------------------------------------------------------------------- */
 
-/* Two ranks have stages 0, 3 and 1, 2 (a V).  Layers are equal, and the head takes the time of two
- * layers: by time alone 3, 3, 3, 1 layers are best.  With memory for 5 layers on rank 1, stages 0
- * and 3 also have 5 layers: the bottleneck is 4, and the sum of squares is at least 3*3 + 2*2 + (3*3 +
- * 4*4 or 4*4 + 3*3) = 38. */
+/* Two ranks have stages 0, 3 and 1, 2 (a V).  Layers are equal, and the head takes the time of
+ * two layers: by time alone 3, 3, 3, 1 layers are best.  With memory for 5 layers on rank 1,
+ * stages 0 and 3 also have 5 layers: the bottleneck is 4, and the sum of squares is at least
+ * 3*3 + 2*2 + (3*3 + 4*4 or 4*4 + 3*3) = 38. */
 static void check_v(void **state)
 {
     (void)state;
     const uint32_t rank_of[] = {0, 1, 1, 0};
     const struct weft_placement v = {2, 4, 1, 1, rank_of, NULL};
     const size_t limits[] = {1000, 50};
-    const struct weft_rank_limits rank_limits = {&v, NULL, limits, 2};
+    const struct weft_rank_limits rank_limits = {&v, NULL, limits, 2, NULL};
     struct weft_items items;
     struct weft_partition p;
     bool proven = false;
 
-    assert_int_equal(weft_items_init_uniform(&items, 10, (struct weft_item){1, 0, 0, 9, 1},
-                                             (struct weft_item){.f = 0},
-                                             (struct weft_item){.f = 2}, NULL),
-                     WEFT_OK);
+    assert_int_equal(
+        weft_items_init_uniform(&items, 10,
+                                (struct weft_item){.f = 1, .state_bytes = 9, .act_bytes = 1},
+                                (struct weft_item){.f = 0}, (struct weft_item){.f = 2}, NULL),
+        WEFT_OK);
     assert_int_equal(weft_partition_init_balanced(&p, &items, 4, NULL, NULL, NULL), WEFT_OK);
     assert_int_equal(p.at[2].end_layer, 9);
     weft_partition_release(&p);
@@ -288,7 +297,7 @@ static void check_shared(void **state)
 {
     (void)state;
     struct weft_item at[4] = {{.state_bytes = 100}, {.f = 1}, {.f = 1}, {.state_bytes = 70}};
-    const struct weft_items items = {4, at, 60};
+    const struct weft_items items = {.n = 4, .at = at, .shared_bytes = 60};
     const uint32_t rank_of[] = {0, 0};
     const struct weft_placement one = {1, 2, 1, 1, rank_of, NULL};
     const struct weft_rank_limits together = {.placement = &one};
@@ -317,7 +326,8 @@ static void check_large(void **state)
     size_t limit = 0, bytes[RANKS];
 
     for (uint32_t k = 0; k < LAYERS + 2; k++) {
-        at[k] = (struct weft_item){5 + draw(1, &n, 5), 0, 0, 900 + draw(1, &n, 200), 10};
+        at[k] = (struct weft_item){
+            .f = 5 + draw(1, &n, 5), .state_bytes = 900 + draw(1, &n, 200), .act_bytes = 10};
         limit += at[k].state_bytes;
     }
 
@@ -326,9 +336,9 @@ static void check_large(void **state)
         in_flight[s] = 1 + s % 3;
     }
     limit = limit * 13 / (10 * RANKS);
-    const struct weft_items items = {LAYERS + 2, at, 0};
+    const struct weft_items items = {.n = LAYERS + 2, .at = at};
     const struct weft_placement v = {RANKS, STAGES, 1, 1, rank_of, NULL};
-    const struct weft_rank_limits rank_limits = {&v, in_flight, &limit, 1};
+    const struct weft_rank_limits rank_limits = {&v, in_flight, &limit, 1, NULL};
     struct weft_partition p;
     struct weft_error err;
     assert_int_equal(weft_partition_init_balanced(&p, &items, STAGES, &rank_limits, NULL, &err),
@@ -340,7 +350,7 @@ static void check_large(void **state)
     weft_partition_release(&p);
 }
 
-/* With equal layers the missing bytes are found by counting, at any size. */
+/* The error names the smallest limit that is possible; for equal layers, counting finds it. */
 static void check_min_limit(void **state)
 {
     (void)state;
@@ -350,8 +360,8 @@ static void check_min_limit(void **state)
         rank_of[s] = s < 16 ? s : 31 - s;
     const struct weft_placement v = {16, 32, 1, 1, rank_of, NULL};
     size_t limit = 6 * 100; /* 6 layers per rank, but one rank also has embedding and head */
-    const struct weft_rank_limits rank_limits = {&v, NULL, &limit, 1};
-    const struct weft_item layer = {1, 1, 1, 90, 10};
+    const struct weft_rank_limits rank_limits = {&v, NULL, &limit, 1, NULL};
+    const struct weft_item layer = {.f = 1, .i = 1, .w = 1, .state_bytes = 90, .act_bytes = 10};
     struct weft_items items;
     struct weft_partition p;
     struct weft_error err;

@@ -1,4 +1,4 @@
-/* Sums over the stages of a partition. */
+/* Tests the sums over the stages of a partition. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,11 +10,15 @@
 #include "base/error.h"
 #include "weft/part.h"
 
-/* Item k has unique powers of two, so that every sum identifies its items. */
+/* Gives each item unique powers of two, so that every sum identifies its items. */
 static void powers(struct weft_item *at, size_t n)
 {
     for (size_t k = 0; k < n; k++)
-        at[k] = (struct weft_item){1 << k, 2 << k, 4 << k, (size_t)8 << k, (size_t)16 << k};
+        at[k] = (struct weft_item){.f = 1 << k,
+                                   .i = 2 << k,
+                                   .w = 4 << k,
+                                   .state_bytes = (size_t)8 << k,
+                                   .act_bytes = (size_t)16 << k};
 }
 
 static struct sums_case {
@@ -34,7 +38,7 @@ static void check_sums(void **state)
     struct weft_item at[6];
 
     powers(at, 6);
-    const struct weft_items items = {6, at, 0};
+    const struct weft_items items = {.n = 6, .at = at};
     struct weft_partition p;
     struct weft_stage_sums sums;
     assert_int_equal(weft_partition_parse_counts(&p, c->counts, strlen(c->counts), 0, 4, NULL),
@@ -64,7 +68,7 @@ static void check_errors(void **state)
     struct weft_item at[4];
 
     powers(at, 4);
-    struct weft_items items = {4, at, 0};
+    struct weft_items items = {.n = 4, .at = at};
     struct weft_partition p;
     struct weft_stage_sums sums = {0};
     struct weft_error err;

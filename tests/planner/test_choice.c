@@ -40,6 +40,7 @@ static void check_choices(void **state)
     const struct weft_item head = {.f = 2, .i = 2, .w = 2};
     struct weft_items items;
     (void)state;
+
     assert_int_equal(weft_items_init_uniform(&items, 10, layer, none, head, NULL), WEFT_OK);
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         const struct choice_case *c = &cases[i];
@@ -47,14 +48,17 @@ static void check_choices(void **state)
         uint32_t layers = 99;
         struct wf_partition_choice choice =
             wf_partition_choice_parse(c->text, WF_PARTITION_EVEN);
+
         assert_int_equal(choice.kind, c->kind);
         assert_int_equal(wf_partition_choice_layers(choice, 4, &layers, NULL), WEFT_OK);
         assert_int_equal(layers, c->layers);
+
         assert_int_equal(wf_partition_choose(&p, choice, &items, 4, NULL, NULL), WEFT_OK);
         for (uint32_t s = 0; s < 4; s++)
             assert_int_equal(p.at[s].end_layer, c->ends[s]);
         weft_partition_release(&p);
     }
+
     weft_items_release(&items);
 }
 

@@ -64,8 +64,8 @@ static void check_settings(void **state)
     }
 }
 
-/* Four ranks, two chunks, one micro-batch, eight layers per block: 3 of 14 transfers are hits,
- * because boundaries share keys. */
+/* Computes the traffic of four ranks, two chunks, one micro-batch and eight layers per block.
+ * 3 of 14 transfers are hits, because boundaries share keys. */
 static struct weft_ref_traffic report(bool trace)
 {
     struct weft_gen_params params = {.ranks = 4, .micros = 1, .chunks = 2};
@@ -94,20 +94,24 @@ static void check_json(void **state)
         "\"backward_reuse_hits\":0,\"invalidated_entries\":0,\"forward_transfer_requests\":7,"
         "\"backward_transfer_requests\":7,\"stage_transmitted_bytes\":[300,300,300,200],"
         "\"bytes_saved\":300,\"cache_hit_rate\":0.21428572,\"cache_hit_rate_bits\":1046179255";
+
     (void)state;
     for (int trace = 0; trace < 2; trace++) {
         struct weft_ref_traffic c = report(trace);
         char got[1000] = "", whole[1000];
         FILE *out = fmemopen(got, sizeof got, "w");
         struct wf_json j = {.out = out};
+
         wf_ref_traffic_write_json(&j, NULL, &c);
         fclose(out);
         snprintf(whole, sizeof whole, "%s%s}", want,
                  trace ? ",\"trace\":\"mmmmhhh-bbbbbbb-\"" : "");
         assert_string_equal(got, whole);
+
         json_t *root = json_loads(got, JSON_REJECT_DUPLICATES, NULL);
         assert_non_null(root);
         json_decref(root);
+
         weft_ref_traffic_release(&c);
     }
 }

@@ -3,7 +3,8 @@
 #include "sched/lines.h"
 #include <jansson.h>
 
-/* Two ranks, two chunks each, one block per layer: b0 and b1 by stage 0, then one per stage. */
+/* Makes the report of two ranks with two chunks each and one block per layer.  Stage 0 finishes
+ * b0 and b1, and every other stage one block. */
 static void make(struct weft_traffic **table, struct wf_traffic_report *r,
                  struct weft_schedule **s)
 {
@@ -37,19 +38,22 @@ static long long number(json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-/* Sends: 0 -> 1 b0 b1, 1 -> 2 b2, 2 -> 3 b3; rank 0 to 1 twice and rank 1 to 0 once per micro. */
+/* Sends: 0 -> 1 b0 b1, 1 -> 2 b2, 2 -> 3 b3; rank 0 to 1 twice and rank 1 to 0
+ * once per micro. */
 static void check_json(void **state)
 {
     struct weft_traffic *t = NULL;
     struct weft_schedule *s = NULL;
     struct wf_traffic_report r;
     char text[4000] = "";
+
     (void)state;
     make(&t, &r, &s);
     FILE *out = fmemopen(text, sizeof text, "w");
     struct wf_json j = {.out = out};
     wf_traffic_write_json(&j, NULL, &r);
     fclose(out);
+
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(root);
     assert_string_equal(json_string_value(json_object_get(root, "residual_cache")), "full");
@@ -57,10 +61,12 @@ static void check_json(void **state)
     assert_int_equal(number(root, "payload_bytes"), 100);
     assert_int_equal(number(root, "gradient_bytes"), 800);
     assert_int_equal(number(root, "blocks"), 5);
+
     json_t *finished = json_object_get(root, "finished_by");
     const int want[] = {0, 0, 1, 2, 3};
     for (size_t b = 0; b < 5; b++)
         assert_int_equal(json_integer_value(at(finished, b)), want[b]);
+
     json_t *pipe = at(json_object_get(root, "pipes"), 0);
     json_t *count = json_object_get(pipe, "per_micro");
     assert_int_equal(number(count, "wanted"), 2 + 3 + 4);
@@ -68,24 +74,29 @@ static void check_json(void **state)
     assert_int_equal(number(count, "hits_made"), 2 + 1);
     assert_int_equal(number(count, "hits_received"), 2);
     assert_int_equal(number(count, "hops"), 3);
+
     json_t *hop = at(json_object_get(pipe, "transitions"), 1);
     assert_int_equal(number(hop, "from"), 1);
     assert_int_equal(number(hop, "to"), 0);
     assert_int_equal(json_array_size(json_object_get(hop, "send")), 1);
     assert_int_equal(json_integer_value(at(json_object_get(hop, "send"), 0)), 2);
+
     json_t *bringers = json_object_get(pipe, "bringers");
     assert_int_equal(json_integer_value(at(at(bringers, 0), 2)), 2);
     assert_true(json_is_null(at(at(bringers, 0), 4))); /* the last stage makes it, on rank 1 */
+
     json_t *step = json_object_get(root, "step");
     assert_int_equal(number(step, "blocks"), 16);
     assert_int_equal(number(step, "forward_bytes"), (12 + 16) * 100);
     assert_int_equal(number(step, "backward_bytes"), 12 * 100 + 16 * 800);
+
     json_t *link = at(json_object_get(step, "links"), 0);
     assert_int_equal(number(link, "from"), 0);
     assert_int_equal(number(link, "forward_bytes"), (2 * 4 + 3 * 4) * 100);
     assert_int_equal(number(link, "backward_bytes"), 4 * (100 + 800));
     assert_int_equal(json_array_size(json_object_get(step, "links")), 2);
     assert_int_equal(json_array_size(json_object_get(step, "peak_cached_bytes")), 2);
+
     json_decref(root);
     wf_traffic_report_release(&r);
     weft_traffic_free(t);

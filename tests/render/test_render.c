@@ -1,4 +1,5 @@
-/* Checks that PNG and PDF are well-formed, have the requested size, and the same bytes every time. */
+/* Checks that PNG and PDF are well-formed, have the requested size, and the same
+ * bytes every time. */
 #include "weft/render.h"
 
 #include "draw/drawing.h"

@@ -49,19 +49,23 @@ static void check_decimation(void **state)
     static double x[N], y[N];
     static size_t keep[N];
     uint32_t seed = 7;
+
     for (int pixels = 16; pixels <= 1024; pixels *= 8)
         for (size_t n = 1; n <= N; n = n * 3 + 1) {
             for (size_t i = 0; i < n; i++) {
                 x[i] = (double)i + 1;
                 y[i] = next(&seed) % 50 == 0 ? NAN : (double)(next(&seed) >> 8);
             }
+
             const struct wf_chart_line line = {.x = x, .y = y, .n = n};
             double x1 = n == 1 ? 2 : (double)n;
             size_t kept = wf_chart_decimate(&line, 1, x1, pixels, keep);
+
             assert_true(kept >= 1 && kept <= n && kept <= 4 * ((size_t)pixels + 1));
             assert_true(keep[0] == 0 && keep[kept - 1] == n - 1);
             for (size_t k = 1; k < kept; k++)
                 assert_true(keep[k] > keep[k - 1]);
+
             if (n > 1)
                 check_extremes(&line, keep, kept, 1, x1, pixels);
         }
@@ -103,9 +107,11 @@ static void check_nonfinite(void **state)
                                        .lines = &line,
                                        .n_lines = 1,
                                        .legend = true};
+
             assert_true(wf_chart_put(out, numbers, &c));
             fclose(out);
             fclose(numbers);
+
             assert_null(strstr(page, "nan"));
             assert_null(strstr(page, "inf"));
             assert_null(strstr(page, "</script>"));
@@ -113,6 +119,7 @@ static void check_nonfinite(void **state)
             assert_null(strstr(data, "nan"));
             assert_null(strstr(data, "inf"));
             assert_null(strstr(data, "</script>"));
+
             assert_true(strlen(page) < 20000);
             free(page);
             free(data);

@@ -29,30 +29,38 @@ static void check_metrics(void **state)
 {
     struct folder f = folder_new();
     struct wf_run run;
+
     assert_int_equal(wf_run_init(&run, f.path, NULL), WEFT_OK);
     assert_int_equal(wf_run_update(&run, NULL), WEFT_DATA); /* not a run yet */
+
     put(&f, "metrics.jsonl", "w",
         "{\"step\":1,\"loss\":4,\"ms\":2}\n{\"step\":2,\"loss\":null}\nnonsense\n"
         "{\"step\":3,\"loss\":2}\n{\"loss\":1}\n{\"step\":4,\"lo");
     assert_int_equal(wf_run_update(&run, NULL), WEFT_OK);
+
     assert_int_equal(run.n_points, 3);
     assert_int_equal(run.n_malformed, 2);
     assert_true(isnan(run.points[1].loss) && run.points[2].loss == 2);
     assert_true(isnan(run.points[2].val_loss) && run.points[0].ms == 2);
+
     put(&f, "metrics.jsonl", "a", "ss\":1.5}\n{\"step\":4,\"val_loss\":9}\n");
     assert_int_equal(wf_run_update(&run, NULL), WEFT_OK);
     assert_int_equal(run.n_points, 4); /* the truncated line is complete now */
     assert_true(run.points[3].loss == 1.5 && run.points[3].val_loss == 9);
+
     put(&f, "metrics.jsonl", "a", "{\"step\":3,\"loss\":7}\n"); /* resumed from a checkpoint */
     assert_int_equal(wf_run_update(&run, NULL), WEFT_OK);
     assert_true(run.n_points == 3 && run.n_restarts == 1 && run.points[2].loss == 7);
+
     assert_true(wf_run_last(&run, WF_RUN_COLUMN(loss)) == 7);
     assert_true(wf_run_mean(&run, WF_RUN_COLUMN(loss), 2) ==
                 5.5); /* 7 and 4: step 2 has no loss */
     assert_true(wf_run_min(&run, WF_RUN_COLUMN(loss)) == 4);
+
     put(&f, "metrics.jsonl", "w", "{\"step\":1,\"loss\":8}\n"); /* the file was replaced */
     assert_int_equal(wf_run_update(&run, NULL), WEFT_OK);
     assert_true(run.n_points == 1 && run.n_restarts == 0 && run.points[0].loss == 8);
+
     wf_run_release(&run);
     folder_remove(&f);
     (void)state;
@@ -102,10 +110,12 @@ static void check_missing(void **state)
          "{\"step\":1,\"text\":\"</script><img src=x onerror=alert(1)>\\u0007\"}\n7\n"},
         {"schedule.csv", "0F0\n"},
     };
+
     struct folder f = folder_new();
     for (size_t i = 0; i < WEFT_LEN(files); i++) {
         put(&f, files[i].name, "w", files[i].text);
         char *page = page_of(&f);
+
         assert_non_null(strstr(page, "</html>"));
         assert_null(strstr(page, "nan"));
         assert_null(strstr(page, "<img"));
@@ -136,12 +146,34 @@ static void check_huge(void **state)
     (void)state;
 }
 
+/* The page is written as report.html of the run, and not at all if there is no run. */
+static void check_file(void **state)
+{
+    struct folder f = folder_new();
+    const char *dirs[] = {f.path};
+    char *path = wf_report_path(f.path);
+    assert_string_equal(path, folder_in(&f, "report.html"));
+    assert_int_equal(wf_report_write_file(path, dirs, 1, NULL), WEFT_DATA);
+    assert_int_equal(folder_count(&f), 0);
+
+    put(&f, "metrics.jsonl", "w", "{\"step\":1,\"loss\":4,\"ms\":2}\n");
+    assert_int_equal(wf_report_write_file(path, dirs, 1, NULL), WEFT_OK);
+    char begin[16] = "";
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    assert_non_null(fgets(begin, sizeof begin, in));
+    fclose(in);
+    assert_string_equal(begin, "<!DOCTYPE html>");
+    free(path);
+    folder_remove(&f);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_metrics),
-        cmocka_unit_test(check_names),
-        cmocka_unit_test(check_missing),
+        cmocka_unit_test(check_metrics), cmocka_unit_test(check_file),
+        cmocka_unit_test(check_names),   cmocka_unit_test(check_missing),
         cmocka_unit_test(check_huge),
     };
     return cmocka_run_group_tests_name("run", tests, NULL, NULL) != 0;

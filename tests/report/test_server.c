@@ -139,6 +139,7 @@ static char *get(const char *line)
 static void check_responses(void **state)
 {
     char *page = get("GET /"), *data = get("GET /data.json"), *head = get("HEAD /");
+
     assert_int_equal(status_of(page), 200);
     assert_non_null(strstr(page, "Content-Type: text/html; charset=utf-8\r\n"));
     assert_non_null(strstr(page, "X-Content-Type-Options: nosniff\r\n"));
@@ -150,11 +151,14 @@ static void check_responses(void **state)
     assert_null(strstr(page, "Access-Control"));
     assert_non_null(strstr(page, "<!DOCTYPE html>"));
     assert_null(strstr(page, "/tmp/")); /* the path is not revealed */
+
     assert_int_equal(status_of(data), 200);
     assert_non_null(strstr(data, "Content-Type: application/json\r\n"));
     assert_non_null(strstr(data, "\"step\":20,\"loss\":0.45"));
+
     assert_int_equal(status_of(head), 200);
     assert_string_equal(strstr(head, "\r\n\r\n"), "\r\n\r\n"); /* no body */
+
     free(page);
     free(data);
     free(head);
@@ -221,8 +225,8 @@ static uint32_t next(uint32_t *s)
     return (*s = *s * 1664525u + 1013904223u) >> 8;
 }
 
-/* Malformed heads, hand-written and mutated.  Each connection is closed, without the page unless the
- * host is still correct; the server still answers afterwards. */
+/* Sends malformed heads, hand-written and mutated.  Each connection is closed, without the page
+ * unless the host is still correct; the server still answers afterwards. */
 static void check_malformed(void **state)
 {
     static const char *const odd[] = {
@@ -247,6 +251,7 @@ static void check_malformed(void **state)
         "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\nzz",
     };
+
     enum { ALL = 200, AT_ONCE = 20 }; /* connections with truncated requests time out */
     uint32_t seed = 3;
     char good[200], bad[200];
@@ -254,6 +259,7 @@ static void check_malformed(void **state)
     int len =
         snprintf(good, sizeof good,
                  "GET /data.json HTTP/1.1\r\nHost: evil.test:%u\r\nAccept: */*\r\n\r\n", port);
+
     for (size_t i = 0; i < ALL; i++) {
         size_t n = (size_t)len;
         if (i < WEFT_LEN(odd)) {
@@ -266,6 +272,7 @@ static void check_malformed(void **state)
             if (i >= ALL - AT_ONCE)
                 n = next(&seed) % n;
         }
+
         fds[i % AT_ONCE] = send_bytes(bad, n);
         for (size_t k = 0; (i + 1) % AT_ONCE == 0 && k < AT_ONCE; k++) {
             char *response = read_response(fds[k], NULL);
@@ -275,13 +282,14 @@ static void check_malformed(void **state)
             close(fds[k]);
         }
     }
+
     char *response = get("GET /");
     assert_int_equal(status_of(response), 200);
     free(response);
     (void)state;
 }
 
-/* Oversized heads and paths. */
+/* Oversized heads and paths are rejected. */
 static void check_long(void **state)
 {
     size_t n = 1 << 20;
@@ -311,8 +319,8 @@ static void check_pipelined(void **state)
     (void)state;
 }
 
-/* Opens more slow connections than allowed, which send a byte now and then.  The server closes them
- * all and then answers. */
+/* Opens more slow connections than allowed, which send a byte now and then.  The server closes
+ * them all and then answers. */
 static void check_slow(void **state)
 {
     enum { SLOW = 40 };

@@ -1,5 +1,5 @@
-/* Checks metrics.jsonl: every line is JSON, numbers are read back unchanged, and existing files are
- * appended to. */
+/* Checks metrics.jsonl: every line is JSON, numbers are read back unchanged, and existing files
+ * are appended to. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,12 +58,14 @@ static void check_log(void **state)
         {1, 1.0 / 3, 0.1 + 0.2, 3e-4, 192, 8.125, 23630.76923076923, 0.3, 0, 0, 0},
         {2, 4.940656458412465e-324, 1e300, 0, 1, 1e-3, 1e6, 1, 0.183, 0.179, 0},
     };
+
     struct folder f = folder_new();
     const char *path = folder_in(&f, "metrics.jsonl");
     for (int i = 0; i < 2; i++) { /* closed and opened again between them */
         struct wf_metrics_log *log = NULL;
         assert_int_equal(wf_metrics_log_new(path, &log, NULL), WEFT_OK);
         assert_int_equal(wf_metrics_log_add(log, &records[i], NULL), WEFT_OK);
+
         /* Lines are flushed: other processes see them before the file is closed. */
         FILE *in = fopen(path, "r");
         assert_non_null(in);
@@ -71,8 +73,10 @@ static void check_log(void **state)
             check_line(in, &records[k]);
         assert_int_equal(fgetc(in), EOF);
         fclose(in);
+
         wf_metrics_log_free(log);
     }
+
     folder_remove(&f);
     (void)state;
 }

@@ -1,4 +1,5 @@
-/* Checks that plan.json is read back as it was written, and that invalid changes are rejected. */
+/* Checks that plan.json is read back as it was written, and that invalid
+ * changes are rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -66,7 +66,7 @@ static uint64_t little(const unsigned char *at, int n)
     return value;
 }
 
-/* Reads a record, independently of the writer. */
+/* Parses all records, independently of the writer, and returns their number. */
 static size_t count_records(const unsigned char *at, size_t len)
 {
     size_t n = 0, i = 0;
@@ -110,22 +110,27 @@ static void check_file(void **state)
     struct wf_tensorboard *tb = NULL;
     unsigned char bytes[4096];
     const struct wf_metrics_record r = {.step = 300, .loss = NAN, .grad_norm = 1, .lr = 3e-4};
+
     assert_int_equal(wf_tensorboard_new(f.path, &tb, NULL), WEFT_OK);
     assert_int_equal(count_records(bytes, read_only_file(&f, bytes, sizeof bytes)), 1);
+
     wf_tensorboard_step(tb, &r, 1.5e9);
     wf_tensorboard_scalar(tb, 300, "val_loss", 2.5, 1.5e9);
     assert_int_equal(wf_tensorboard_flush(tb, NULL), WEFT_OK);
     size_t len = read_only_file(&f, bytes, sizeof bytes);
     assert_int_equal(count_records(bytes, len), 8); /* before it is closed */
-    /* wall time 1.5e9, step 300, a tag of four letters: NaN as a float */
+
+    /* A tag of four letters, followed by NaN as a float. */
     static const unsigned char nan_loss[] = {0x0a, 4, 'l', 'o',  's', 's',
                                              0x15, 0, 0,   0xc0, 0x7f};
     size_t at = 0;
     while (at + sizeof nan_loss < len && memcmp(bytes + at, nan_loss, sizeof nan_loss) != 0)
         at++;
     assert_true(at + sizeof nan_loss < len);
+
     static const unsigned char step[] = {0x10, 0xac, 0x02}; /* 300 as a varint */
     assert_memory_equal(bytes + at - 7, step, sizeof step);
+
     wf_tensorboard_free(tb);
     wf_tensorboard_free(NULL);
     folder_remove(&f);

@@ -1,5 +1,5 @@
-/* Compares times and peaks with closed formulas from the literature.  All use one hop C and stages
- * with costs F, I and W. */
+/* Compares times and peaks with closed formulas from the literature.  All use one hop C and
+ * stages with costs F, I and W. */
 #include <math.h>
 
 #include "lines.h"
@@ -41,7 +41,8 @@ static double time_eager(const struct shape *s, const struct costs *c)
     return (s->M + s->P - 1) * whole(c) + 2 * (s->P - 1) * c->C;
 }
 
-/* Interleaved, M >= P, by the rule for any M: M*T + (P-1)T/V, with T of a whole rank and no hops. */
+/* Interleaved, M >= P, by the rule for any M: M*T + (P-1)T/V, with T of a whole rank
+ * and no hops. */
 static double time_interleaved(const struct shape *s, const struct costs *c)
 {
     if (c->C > 0 || s->M < s->P)
@@ -123,7 +124,7 @@ static double peak_eager(const struct shape *s)
     return min_of(2.0 * (s->P - s->r) - 1, s->M);
 }
 
-/* The largest group: M over max(1, M div P), rounded up. */
+/* Returns the largest group: M over max(1, M div P), rounded up. */
 static double group(const struct shape *s)
 {
     uint32_t n = s->M / s->P > 0 ? s->M / s->P : 1;
@@ -191,29 +192,36 @@ static void expect_close(const struct form *f, const struct shape *s, const char
     }
 }
 
-/* Compares one schedule of one shape with all its formulas.  Returns the number of comparisons. */
+/* Compares one schedule of one shape with all its formulas.  Returns the
+ * number of comparisons. */
 static int check_shape(const struct form *f, struct shape shape, const struct costs *c)
 {
     struct weft_gen_params params = {.ranks = shape.P, .micros = shape.M};
     const struct weft_generator *g = weft_generator_find(f->schedule);
+
     if (g->flags & WEFT_GEN_USES_CHUNKS)
         params.chunks = shape.V;
     else if (shape.V != g->default_chunks && shape.V != 1)
         return 0;
     shape.V = params.chunks ? params.chunks : g->default_chunks;
+
     struct weft_cost cost = {.f = {&c->F, 1}, .i = {&c->I, 1}, .w = {&c->W, 1}, .hop = c->C};
     struct weft_schedule *s = NULL;
     struct weft_metrics m;
+
     if (weft_schedule_generate(f->schedule, &params, &s, NULL) != WEFT_OK)
         return 0;
     assert_int_equal(weft_metrics_init(&m, s, &cost, NULL, NULL), WEFT_OK);
+
     double makespan = f->makespan != NULL ? f->makespan(&shape, c) : -1;
     double span = f->span != NULL ? f->span(&shape, c) : -1;
     int n_compared = (makespan >= 0) + (span >= 0);
+
     if (makespan >= 0)
         expect_close(f, &shape, "makespan", m.makespan, makespan);
     if (span >= 0)
         expect_close(f, &shape, "span", m.span, span);
+
     for (shape.r = 0; f->peak != NULL && shape.r < shape.P; shape.r++) {
         double peak = f->peak(&shape);
         if (peak < 0)
@@ -221,6 +229,7 @@ static int check_shape(const struct form *f, struct shape shape, const struct co
         expect_close(f, &shape, "peak", (double)m.peak_activations[shape.r], peak);
         n_compared += shape.r == 0;
     }
+
     weft_metrics_release(&m);
     weft_schedule_free(s);
     return n_compared;

@@ -1,4 +1,5 @@
-/* Compares orders, times and peaks with the output of the systems that the schedules come from. */
+/* Compares orders, times and peaks with the output of the systems that the
+ * schedules come from. */
 #include "lines.h"
 #include "weft/weft.h"
 
@@ -73,6 +74,7 @@ static void check_orders(void **state)
     struct lines l;
     int n = 0;
     (void)state;
+
     for (lines_open(&l, "golden_orders.txt"); lines_next(&l); n++) {
         double v[9];
         for (int i = 0; i < 8; i++)
@@ -82,50 +84,74 @@ static void check_orders(void **state)
         if (v[3] >= 0)
             cost.fb = (struct weft_values){&v[3], 1};
         struct weft_memory_cost memory = {.f = {&v[5], 1}, .i = {&v[6], 1}, .w = {&v[7], 1}};
+
         struct weft_schedule *s =
             make_line(&l, (struct weft_gen_params){.group = lines_count(&l, 4),
                                                    .pipes = lines_count(&l, 5)});
         struct weft_metrics m;
         assert_int_equal(weft_metrics_init(&m, s, &cost, &memory, NULL), WEFT_OK);
+
         expect_hash(&l, 17, hash_rows(s), "order");
         expect_hash(&l, 18, hash_starts(s, &m), "start times");
         expect_number(&l, 14, m.makespan, "makespan");
         expect_number(&l, 15, m.span, "span");
         expect_peaks(&l, 16, m.peak_mem);
+
         weft_metrics_release(&m);
         weft_schedule_free(s);
     }
+
     assert_in_range(n, 480, 100000);
 }
 
+/* Compares orders and times with PyTorch's tables. */
 static void check_pytorch(void **state)
 {
     struct lines l;
     int n = 0;
     (void)state;
+
     for (lines_open(&l, "golden_pytorch.txt"); lines_next(&l); n++) {
         struct weft_schedule *s = make_line(&l, (struct weft_gen_params){0});
-        struct weft_schedule *hinted =
-            make_line(&l, (struct weft_gen_params){.idle_hints = true});
-        struct weft_schedule *lowered = NULL;
         struct weft_metrics m;
         double peaks[64];
+
         assert_int_equal(weft_metrics_init(&m, s, NULL, NULL, NULL), WEFT_OK);
-        assert_int_equal(weft_schedule_lower(hinted, WEFT_LOWERING_PYTORCH, &lowered, NULL),
-                         WEFT_OK);
         for (uint32_t r = 0; r < m.n_ranks; r++)
             peaks[r] = (double)m.peak_activations[r];
+
         expect_number(&l, 4, m.makespan, "makespan");
         expect_number(&l, 5, (double)m.n_messages, "number of messages");
         expect_peaks(&l, 6, peaks);
         expect_hash(&l, 7, hash_rows(s), "order");
-        expect_hash(&l, 8, hash_rows(lowered), "lowered table");
         weft_metrics_release(&m);
         weft_schedule_free(s);
-        weft_schedule_free(hinted);
-        weft_schedule_free(lowered);
     }
+
     assert_in_range(n, 520, 100000);
+}
+
+/* Compares orders and lowered tables with those of PyTorch 2.13 and 2.15. */
+static void check_torch_tables(void **state)
+{
+    struct lines l;
+    int n = 0;
+    (void)state;
+    for (lines_open(&l, "golden_torch.txt"); lines_next(&l); n++) {
+        struct weft_schedule *s = make_line(&l, (struct weft_gen_params){0}), *lowered = NULL;
+        expect_hash(&l, 4, hash_rows(s), "order");
+        for (int waits = 0; waits < 2; waits++) {
+            assert_int_equal(weft_schedule_lower(
+                                 s, waits ? WEFT_LOWERING_TORCH_2_15 : WEFT_LOWERING_TORCH_2_10,
+                                 &lowered, NULL),
+                             WEFT_OK);
+            expect_hash(&l, 5 + waits, hash_rows(lowered),
+                        waits ? "table for PyTorch 2.15" : "table for PyTorch 2.13");
+            weft_schedule_free(lowered);
+        }
+        weft_schedule_free(s);
+    }
+    assert_in_range(n, 900, 100000);
 }
 
 static void check_ranks(void **state)
@@ -133,13 +159,16 @@ static void check_ranks(void **state)
     struct lines l;
     int n = 0;
     (void)state;
+
     for (lines_open(&l, "golden_ranks.txt"); lines_next(&l); n++) {
         struct weft_schedule *s = make_line(&l, (struct weft_gen_params){0});
         char *row = NULL;
+
         assert_int_equal(weft_schedule_print_rank(s, lines_count(&l, 4), " ", &row, NULL),
                          WEFT_OK);
         expect_hash(&l, 5, fnv_add(FNV_START, row, strlen(row)), "order of a rank");
         free(row);
+
         if (l.n > 6) {
             struct weft_metrics m;
             uint64_t bits;
@@ -148,17 +177,21 @@ static void check_ranks(void **state)
             expect_hash(&l, 6, bits, "ratio (P - 1) / M");
             weft_metrics_release(&m);
         }
+
         weft_schedule_free(s);
     }
+
     assert_in_range(n, 450, 100000);
 }
 
-/* Checks Megatron's order with a given group size: the same time, or an error if it deadlocks. */
+/* Checks Megatron's order with a given group size: the same time, or an error
+ * if it deadlocks. */
 static void check_groups(void **state)
 {
     struct lines l;
     int n_rejected = 0, n_generated = 0;
     (void)state;
+
     for (lines_open(&l, "golden_groups.txt"); lines_next(&l);) {
         struct weft_gen_params params = {.ranks = lines_count(&l, 0),
                                          .chunks = lines_count(&l, 1),
@@ -166,6 +199,7 @@ static void check_groups(void **state)
                                          .group = lines_count(&l, 3)};
         struct weft_schedule *s = NULL;
         struct weft_error err = {0};
+
         enum weft_status st = weft_schedule_generate("interleaved-1f1b", &params, &s, &err);
         if (strcmp(l.fields[4], "-") == 0) {
             n_rejected++;
@@ -173,16 +207,20 @@ static void check_groups(void **state)
                 fail_line(&l, "a deadlock was not rejected: %s", err.msg);
             continue;
         }
+
         struct weft_metrics m;
         n_generated++;
         if (st != WEFT_OK)
             fail_line(&l, "%s", err.msg);
         assert_int_equal(weft_metrics_init(&m, s, NULL, NULL, NULL), WEFT_OK);
+
         if (m.makespan != lines_number(&l, 4))
             fail_line(&l, "makespan %g, not %s", m.makespan, l.fields[4]);
+
         weft_metrics_release(&m);
         weft_schedule_free(s);
     }
+
     assert_in_range(n_rejected, 290, 100000);
     assert_in_range(n_generated, 500, 100000);
 }
@@ -226,26 +264,32 @@ static void check_plans(void **state)
     struct lines l;
     int n = 0;
     (void)state;
+
     for (lines_open(&l, "golden_plans.txt"); lines_next(&l); n++) {
         struct weft_schedule *s = make_line(&l, (struct weft_gen_params){0});
         struct weft_metrics m;
         struct weft_event *events = NULL;
         size_t n_events = 0;
+
         assert_int_equal(weft_metrics_init(&m, s, &ticks, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_event_list(s, &m, &events, &n_events, NULL), WEFT_OK);
+
         float bubble = weft_reference_bubble(&m);
         uint32_t bits;
         memcpy(&bits, &bubble, sizeof bits);
+
         expect_number(&l, 5, m.makespan, "number of ticks");
         expect_number(&l, 6, (double)n_events, "number of events");
         expect_number(&l, 7, bits, "bubble");
         expect_hash(&l, 8, hash_events(events, n_events), "events");
         expect_peaks(&l, 9, m.busy);
         expect_summary(&l, s, &m);
+
         free(events);
         weft_metrics_release(&m);
         weft_schedule_free(s);
     }
+
     assert_in_range(n, 390, 100000);
 }
 
@@ -276,6 +320,7 @@ static void check_workloads(void **state)
 {
     struct weft_cost ticks = {.b = {&one_tick, 1}};
     (void)state;
+
     for (size_t i = 0; i < sizeof workloads / sizeof workloads[0]; i++) {
         const struct workload_case *c = &workloads[i];
         struct weft_gen_params params = {.ranks = c->ranks, .chunks = c->chunks, .micros = 4};
@@ -285,10 +330,12 @@ static void check_workloads(void **state)
         struct weft_workload w;
         struct weft_error err;
         size_t n = 0;
+
         assert_int_equal(weft_schedule_generate("greedy-1f1b", &params, &s, NULL), WEFT_OK);
         assert_int_equal(weft_metrics_init(&m, s, &ticks, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_event_list(s, &m, &events, &n, NULL), WEFT_OK);
         enum weft_status st = weft_workload_init(&w, s, events, n, c->rank, &err);
+
         if (c->stages == NULL) {
             assert_int_equal(st, WEFT_USAGE);
             assert_non_null(strstr(err.msg, "is out of range"));
@@ -302,6 +349,7 @@ static void check_workloads(void **state)
             expect_list(c->backward, w.backward, w.n_backward);
             weft_workload_release(&w);
         }
+
         free(events);
         weft_metrics_release(&m);
         weft_schedule_free(s);
@@ -311,9 +359,10 @@ static void check_workloads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_orders), cmocka_unit_test(check_pytorch),
-        cmocka_unit_test(check_ranks),  cmocka_unit_test(check_groups),
-        cmocka_unit_test(check_plans),  cmocka_unit_test(check_workloads),
+        cmocka_unit_test(check_orders),       cmocka_unit_test(check_pytorch),
+        cmocka_unit_test(check_torch_tables), cmocka_unit_test(check_ranks),
+        cmocka_unit_test(check_groups),       cmocka_unit_test(check_plans),
+        cmocka_unit_test(check_workloads),
     };
     return cmocka_run_group_tests_name("golden", tests, NULL, NULL) != 0;
 }

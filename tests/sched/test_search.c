@@ -1,12 +1,13 @@
-/* Checks the schedules that search: at least as good as the published heuristics, within the memory
- * limit, and never better than the proven optimum. */
+/* Checks the schedules that search: at least as good as the published heuristics, within the
+ * memory limit, and never better than the proven optimum. */
 #include <math.h>
 
 #include "deep.h"
 #include "lines.h"
 #include "weft/weft.h"
 
-/* Returns n where the sweep tries one line in n.  A search takes ten times longer under a sanitizer. */
+/* Returns n where the sweep tries one line in n.  A search takes ten times longer
+ * under a sanitizer. */
 static int stride(void)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -33,10 +34,12 @@ static void check_search(void **state)
     struct lines l;
     int n = 0, looked = 0, better = 0;
     (void)state;
+
     for (lines_open(&l, "golden_search.txt"); lines_next(&l); n++) {
         if (n % stride() != 0)
             continue;
         double f[16], i[16], w[16], mem[3], limit = lines_number(&l, 10);
+
         for (int k = 0; k < 3; k++)
             mem[k] = lines_number(&l, 7 + k);
         struct weft_cost cost = {.f = {f, lines_list(&l, 3, f, 16)},
@@ -47,6 +50,7 @@ static void check_search(void **state)
             .f = {&mem[0], 1}, .i = {&mem[1], 1}, .w = {&mem[2], 1}};
         if (strcmp(l.fields[10], "-") != 0)
             memory.limit = (struct weft_values){&limit, 1};
+
         struct weft_gen_params params = {.ranks = lines_count(&l, 1),
                                          .micros = lines_count(&l, 2),
                                          .cost = &cost,
@@ -54,18 +58,22 @@ static void check_search(void **state)
         struct weft_schedule *s = NULL;
         struct weft_metrics m;
         struct weft_error err;
+
         if (weft_schedule_generate(l.fields[0], &params, &s, &err) != WEFT_OK)
             fail_line(&l, "%s", err.msg);
         assert_int_equal(weft_metrics_init(&m, s, &cost, &memory, NULL), WEFT_OK);
+
         if (m.span > lines_number(&l, 11) + 1e-9)
             fail_line(&l, "%s P=%s M=%s: span %g, more than %s", l.fields[0], l.fields[1],
                       l.fields[2], m.span, l.fields[11]);
         better += m.span < lines_number(&l, 11) - 1e-9;
         expect_peaks(&l, &m);
         looked++;
+
         weft_metrics_release(&m);
         weft_schedule_free(s);
     }
+
     print_message("%d looked at, %d of them better than published\n", looked, better);
     assert_in_range(looked, 740 / stride(), 100000);
 }
@@ -99,6 +107,7 @@ static void check_optimum(void **state)
     struct lines l;
     int equal_free = 0, n_free = 0, equal_tight = 0, n_tight = 0, n_fused = 0;
     (void)state;
+
     for (lines_open(&l, "golden_optimum.txt"); lines_next(&l);) {
         double best = lines_number(&l, 7);
         bool fused = lines_count(&l, 6) != 0, tight = lines_count(&l, 5) < lines_count(&l, 0);
@@ -110,12 +119,15 @@ static void check_optimum(void **state)
                 fail_line(&l, "1f1b is not the optimum %g", best);
             continue;
         }
+
         double got = reach("zb-auto", &l);
         if (got < best - 1e-9)
             fail_line(&l, "%g is below the proven optimum %g", got, best);
+
         *(tight ? &n_tight : &n_free) += 1;
         *(tight ? &equal_tight : &equal_free) += got <= best + 1e-9;
     }
+
     print_message("optimal: %d of %d with memory for P micros, %d of %d with less; fused %d\n",
                   equal_free, n_free, equal_tight, n_tight, n_fused);
     assert_int_equal(equal_free, n_free);

@@ -41,9 +41,9 @@ static void record(void *arg, const struct wf_session_event *e)
     assert_int_equal(e->n_ranks, 2);
     assert_non_null(e->settings);
     snprintf(out->text, sizeof out->text, "%s", e->text == NULL ? "" : e->text);
-    if (e->kind == WF_SESSION_READY)
+    if (e->kind == WF_SESSION_EVENT_READY)
         log->resumed = e->start->info.resumed;
-    if (e->kind == WF_SESSION_STEP) {
+    if (e->kind == WF_SESSION_EVENT_STEP) {
         out->step = e->record->step;
         out->evaluated = e->record->val_loss != 0;
         if (e->record->step == log->raise_at)
@@ -146,13 +146,13 @@ static void check_cadence(void **state)
     size_t n_samples = 0, n_checkpoints = 0;
     for (size_t i = 0; i < f->log.n; i++) {
         const struct event *e = &f->log.at[i];
-        if (e->kind == WF_SESSION_STEP) {
+        if (e->kind == WF_SESSION_EVENT_STEP) {
             assert_int_equal(e->step, ++step);
             assert_int_equal(e->evaluated, step == 4 || step == 7);
         }
-        if (e->kind == WF_SESSION_SAMPLE)
+        if (e->kind == WF_SESSION_EVENT_SAMPLE)
             samples[n_samples++] = e->step;
-        if (e->kind == WF_SESSION_CHECKPOINT)
+        if (e->kind == WF_SESSION_EVENT_CHECKPOINT)
             checkpoints[n_checkpoints++] = e->step;
     }
     assert_int_equal(step, 7);
@@ -164,12 +164,12 @@ static void check_cadence(void **state)
     assert_int_equal(checkpoints[1], 6);
     assert_int_equal(checkpoints[2], 7);
 
-    assert_int_equal(f->log.at[0].kind, WF_SESSION_READY);
-    assert_int_equal(f->log.at[1].kind, WF_SESSION_STARTED);
-    assert_int_equal(only(&f->log, WF_SESSION_ENDED)->end, WF_SESSION_END_DONE);
-    assert_int_equal(f->log.at[f->log.n - 1].kind, WF_SESSION_REPORT);
-    assert_int_equal(count(&f->log, WF_SESSION_UNFINISHED), 0);
-    assert_int_equal(count(&f->log, WF_SESSION_WARNING), 0);
+    assert_int_equal(f->log.at[0].kind, WF_SESSION_EVENT_READY);
+    assert_int_equal(f->log.at[1].kind, WF_SESSION_EVENT_STARTED);
+    assert_int_equal(only(&f->log, WF_SESSION_EVENT_ENDED)->end, WF_SESSION_END_DONE);
+    assert_int_equal(f->log.at[f->log.n - 1].kind, WF_SESSION_EVENT_REPORT);
+    assert_int_equal(count(&f->log, WF_SESSION_EVENT_UNFINISHED), 0);
+    assert_int_equal(count(&f->log, WF_SESSION_EVENT_WARNING), 0);
     static const char *const files[] = {
         "config.yaml", "metrics.jsonl",    "samples.jsonl", "schedule.csv",
         "plan.json",   "report.html",      "tensorboard",   "trace/step-000001.trace",
@@ -180,18 +180,19 @@ static void check_cadence(void **state)
     assert_false(exists(f, "trace/step-000002.trace"));
 }
 
-/* A run that reaches train.max_time saves a checkpoint, and the next session continues from it. */
+/* A run that reaches train.max_time saves a checkpoint, and the next session
+ * continues from it. */
 static void check_time(void **state)
 {
     struct fixture *f = *state;
     run_set(&f->settings, "train.steps", "100000");
     run_set(&f->settings, "train.max_time", "0.02");
     run_ok(f);
-    const struct event *end = only(&f->log, WF_SESSION_ENDED);
+    const struct event *end = only(&f->log, WF_SESSION_EVENT_ENDED);
     uint64_t done = end->step;
     assert_int_equal(end->end, WF_SESSION_END_TIME);
     assert_in_range(done, 1, 99999);
-    assert_int_equal(only(&f->log, WF_SESSION_UNFINISHED)->step, done);
+    assert_int_equal(only(&f->log, WF_SESSION_EVENT_UNFINISHED)->step, done);
     assert_false(exists(f, "model"));
 
     char steps[32];
@@ -201,7 +202,7 @@ static void check_time(void **state)
     run_set(&f->settings, "checkpoint.resume", "auto");
     run_ok(f);
     assert_int_equal(f->log.resumed, done);
-    assert_int_equal(count(&f->log, WF_SESSION_STEP), 2);
+    assert_int_equal(count(&f->log, WF_SESSION_EVENT_STEP), 2);
     assert_true(exists(f, "model"));
 }
 
@@ -214,8 +215,9 @@ static void check_warning(void **state)
     assert_int_equal(mkdir(path, 0777), 0);
     run_set(&f->settings, "train.steps", "1");
     run_ok(f);
-    assert_non_null(strstr(only(&f->log, WF_SESSION_WARNING)->text, "report is not written"));
-    assert_int_equal(count(&f->log, WF_SESSION_REPORT), 0);
+    assert_non_null(
+        strstr(only(&f->log, WF_SESSION_EVENT_WARNING)->text, "report is not written"));
+    assert_int_equal(count(&f->log, WF_SESSION_EVENT_REPORT), 0);
 }
 
 /* Settings that do not match the launcher are rejected before any file is created. */
@@ -245,11 +247,11 @@ static void check_signal(void **state)
     wf_stop_catch_signals(NULL, NULL);
     assert_int_equal(wf_stop_signal(), 0);
     run_ok(f);
-    const struct event *end = only(&f->log, WF_SESSION_ENDED);
+    const struct event *end = only(&f->log, WF_SESSION_EVENT_ENDED);
     assert_int_equal(end->end, WF_SESSION_END_SIGNAL);
     assert_in_range(end->step, 2, 4);
     assert_int_equal(wf_stop_signal(), SIGTERM);
-    assert_int_equal(only(&f->log, WF_SESSION_UNFINISHED)->step, end->step);
+    assert_int_equal(only(&f->log, WF_SESSION_EVENT_UNFINISHED)->step, end->step);
     wf_stop_finish();
     assert_int_equal(wf_stop_signal(), 0);
 }

@@ -1,5 +1,5 @@
-/* Checks the settings of a training run: the table, precedence, consistency between settings, and
- * that printed settings are read back unchanged. */
+/* Checks the settings of a training run: the table, precedence, consistency between settings,
+ * and that printed settings are read back unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,14 +20,14 @@ static void assert_has(const char *have, const char *want)
         fail_msg("want \"%s\", have \"%s\"", want, have);
 }
 
-/* -- the table ------------------------------------------------------------------------------ */
+/* -- the table ----------------------------------------------------------------------------- */
 
 /* All keys, by section. */
 static const char *const keys[] = {
     "model: dir spec arch layers dim heads kv_heads ffn vocab ctx tied residual_block_layers seed",
     "data: train val tokenizer seq batch shuffle",
     "parallel: pp dp chunks micros schedule placement partition transport threads cache auto",
-    "train: steps precision reduction recompute timeout slow max_time",
+    "train: steps precision reduction recompute memory_limit timeout slow max_time",
     "optim: lr min_lr warmup decay_steps curve beta1 beta2 eps weight_decay clip",
     "eval: every batches",
     "checkpoint: every keep resume async",
@@ -88,7 +88,8 @@ static void check_defaults(void **state)
     assert_int_equal(s.parallel.threads, 0);
     assert_int_equal(s.train.precision, WF_PRECISION_FP32);
     assert_int_equal(s.train.reduction, WF_REDUCTION_EXACT);
-    assert_int_equal(s.train.recompute, WF_RECOMPUTE_NONE);
+    assert_string_equal(s.train.recompute, "none");
+    assert_int_equal(s.train.memory_limit, 0);
     assert_int_equal(s.optim.curve, WF_LR_CURVE_COSINE);
     assert_true(s.optim.lr == 3e-4 && s.optim.min_lr == 0 && s.optim.clip == 1);
     assert_true(s.optim.beta1 == 0.9 && s.optim.beta2 == 0.95 && s.optim.eps == 1e-8);
@@ -117,26 +118,27 @@ static void check_choices(void **state)
         CHOICE(parallel, cache, "full", WF_TRAIN_CACHE_FULL),
         CHOICE(train, precision, "bf16", WF_PRECISION_BF16),
         CHOICE(train, reduction, "fast", WF_REDUCTION_FAST),
-        CHOICE(train, recompute, "attention", WF_RECOMPUTE_ATTENTION),
-        CHOICE(train, recompute, "full", WF_RECOMPUTE_FULL),
         CHOICE(optim, curve, "linear", WF_LR_CURVE_LINEAR),
         CHOICE(optim, curve, "wsd", WF_LR_CURVE_WSD),
         CHOICE(optim, curve, "constant", WF_LR_CURVE_CONSTANT),
     };
+
     struct wf_train_settings s;
     assert_int_equal(wf_settings_init(wf_train_setting_list(), &s, NULL), WEFT_OK);
     for (size_t i = 0; i < WEFT_LEN(choices); i++) {
         assert_int_equal(wf_settings_set(wf_train_setting_list(), choices[i].name,
                                          choices[i].value, &s, NULL),
                          WEFT_OK);
+
         uint32_t have;
         memcpy(&have, (const char *)&s + choices[i].offset, sizeof have);
         assert_int_equal(have, choices[i].want);
     }
+
     wf_settings_release(wf_train_setting_list(), &s);
 }
 
-/* -- consistency ---------------------------------------------------------------------------- */
+/* -- consistency --------------------------------------------------------------------------- */
 
 #define MODEL "model: {spec: d6}\n"
 #define DATA "data: {train: x}\n"
@@ -289,7 +291,7 @@ static void check_curve(void **state)
     wf_settings_release(wf_train_setting_list(), &s);
 }
 
-/* -- printed and read back ------------------------------------------------------------------ */
+/* -- printed and read back ----------------------------------------------------------------- */
 
 /* Writes a valid value of a setting that differs from its default. */
 static void other_value(const struct wf_setting *row, char *out, size_t size)
@@ -322,8 +324,10 @@ static void check_round_trip(void **state)
         struct wf_train_settings s, back;
         struct wf_text first = {0}, second = {0};
         struct weft_error err = {.msg = ""};
+
         assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
         assert_int_equal(wf_settings_init(list, &back, NULL), WEFT_OK);
+
         for (size_t i = 0; others && i < list.n; i++) {
             char value[64], name[WF_SETTING_NAME];
             other_value(&list.at[i], value, sizeof value);
@@ -331,13 +335,16 @@ static void check_round_trip(void **state)
             if (wf_settings_set(list, name, value, &s, &err) != WEFT_OK)
                 fail_msg("rejected: %s", err.msg);
         }
+
         wf_settings_print(list, &s, &first);
         if (wf_settings_parse(list, first.at, first.len, "f", &back, &err) != WEFT_OK)
             fail_msg("rejected: %s", err.msg);
         wf_settings_print(list, &back, &second);
         assert_string_equal(first.at, second.at);
+
         for (size_t i = 0; i < list.n; i++)
             assert_int_equal(wf_setting_is_default(&list.at[i], &back), !others);
+
         wf_text_release(&first);
         wf_text_release(&second);
         wf_settings_release(list, &s);
@@ -354,20 +361,17 @@ static void check_resume(void **state)
                  {"auto", WF_RESUME_NEWEST},
                  {"runs/a/checkpoints/step-00000010", WF_RESUME_PATH},
                  {"./auto", WF_RESUME_PATH}};
+
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         struct wf_train_settings s;
         assert_int_equal(wf_settings_init(wf_train_setting_list(), &s, NULL), WEFT_OK);
-        assert_int_equal(wf_train_settings_resume(&s).mode, WF_RESUME_NO);
+        assert_int_equal(s.checkpoint.resume_mode, WF_RESUME_NO);
         assert_int_equal(wf_settings_set(wf_train_setting_list(), "checkpoint.resume",
                                          cases[i].text, &s, NULL),
                          WEFT_OK);
-        struct wf_resume resume = wf_train_settings_resume(&s);
-        assert_int_equal(resume.mode, cases[i].mode);
-        if (cases[i].mode == WF_RESUME_PATH)
-            assert_string_equal(resume.path, cases[i].text);
-        else
-            assert_null(resume.path);
+        assert_int_equal(s.checkpoint.resume_mode, cases[i].mode);
+        assert_string_equal(s.checkpoint.resume, cases[i].text);
         wf_settings_release(wf_train_setting_list(), &s);
     }
 }

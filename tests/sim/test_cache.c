@@ -1,9 +1,10 @@
-/* Compares the cache with recordings of the first reference system and with a simple slow cache. */
+/* Compares the cache with recordings of the first reference system and with a
+ * simple slow cache. */
 #include "base/random.h"
 #include "sched/lines.h"
 #include "weft/cache.h"
 
-/* -- recorded scripts ----------------------------------------------------------------------- */
+/* -- recorded scripts ---------------------------------------------------------------------- */
 
 static uint64_t number(const struct lines *l, int field)
 {
@@ -72,14 +73,17 @@ static void expect_contents(const struct lines *l, const struct weft_cache *c)
     double want[64];
     bool empty = l->fields[15][0] == '-';
     size_t n = empty ? 0 : lines_list(l, 15, want, 64), entries = 0;
+
     assert_true(weft_cache_freshness(c, &freshness));
     if (freshness != number(l, 14))
         fail_line(l, "other freshness");
     if (weft_cache_micros(c, micros, 64) != n)
         fail_line(l, "another number of micros");
+
     for (size_t i = 0; i < n; i++)
         if (micros[i] != (uint32_t)want[i])
             fail_line(l, "micro %u in place %zu", micros[i], i);
+
     for (const char *at = l->fields[16]; *at != '\0' && *at != '-'; at += 2, entries++) {
         struct weft_cache_key key = decode(at[0], at[1]);
         key.freshness = freshness;
@@ -88,6 +92,7 @@ static void expect_contents(const struct lines *l, const struct weft_cache *c)
         key.freshness++;
         assert_false(weft_cache_contains(c, &key));
     }
+
     if (weft_cache_n_entries(c) != entries)
         fail_line(l, "%zu entries, not %zu", weft_cache_n_entries(c), entries);
 }
@@ -115,7 +120,7 @@ static void check_scripts(void **state)
     assert_in_range(n, 304, 100000);
 }
 
-/* -- a simple slow cache -------------------------------------------------------------------- */
+/* -- a simple slow cache ------------------------------------------------------------------- */
 
 enum { MOST = 4096 };
 
@@ -167,14 +172,17 @@ static struct weft_cache_access slow_access(struct slow *c, unsigned kind,
                                             const struct weft_cache_key *key, size_t bytes)
 {
     bool on = c->settings.enabled && c->settings.policy != WEFT_CACHE_POLICY_DISABLED;
+
     if (!c->any || c->freshness != key->freshness) {
         c->stats.invalidated_entries += c->n_entries;
         c->n_entries = c->n_fifo = 0;
         c->freshness = key->freshness;
         c->any = true;
     }
+
     c->stats.raw_payload_bytes_requested += bytes;
     bool cached = on && (kind == 0 || (kind == 1 && c->settings.reuse_across_backward));
+
     for (size_t i = 0; cached && i < c->n_entries; i++)
         if (slow_equal(&c->entries[i], key)) {
             c->stats.cache_hits++;
@@ -182,6 +190,7 @@ static struct weft_cache_access slow_access(struct slow *c, unsigned kind,
             c->stats.backward_reuse_hits += kind == 1;
             return (struct weft_cache_access){WEFT_CACHE_RESULT_HIT, 0};
         }
+
     c->stats.cache_misses++;
     c->stats.payload_bytes_transmitted += bytes;
     if (cached)
@@ -209,6 +218,7 @@ static void run_random(uint64_t seed, struct extent max)
 {
     static struct slow slow; /* large; entries beyond its counts are never read */
     struct dice d = {seed, 0};
+
     slow.settings = (struct weft_cache_settings){
         roll(&d, 16) != 0,
         roll(&d, 16) != 0 ? WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES
@@ -217,11 +227,13 @@ static void run_random(uint64_t seed, struct extent max)
     slow.stats = (struct weft_cache_stats){0};
     slow.n_entries = slow.n_fifo = 0;
     slow.any = false;
+
     struct weft_cache *c = NULL;
     uint32_t n = 1 + roll(&d, max.accesses), ranks = 1 + roll(&d, 4);
     uint32_t micros = 1 + roll(&d, max.micros), blocks = 1 + roll(&d, max.blocks);
     uint32_t steady = 1 + roll(&d, max.steady);
     uint64_t freshness = 0;
+
     assert_int_equal(weft_cache_new(&slow.settings, &c, NULL), WEFT_OK);
     for (uint32_t i = 0; i < n; i++) {
         if (roll(&d, steady) == 0)
@@ -230,11 +242,13 @@ static void run_random(uint64_t seed, struct extent max)
                                      roll(&d, micros), freshness};
         unsigned kind = roll(&d, 8) == 0 ? 2 : roll(&d, 2);
         size_t bytes = roll(&d, 1000);
+
         struct weft_cache_access want = slow_access(&slow, kind, &key, bytes), got;
         assert_int_equal(access_kind(c, kind, &key, bytes, &got), WEFT_OK);
         assert_int_equal(got.result, want.result);
         assert_int_equal(got.transmitted_bytes, want.transmitted_bytes);
     }
+
     static uint32_t fifo[MOST];
     assert_memory_equal(weft_cache_stats(c), &slow.stats, sizeof slow.stats);
     assert_int_equal(weft_cache_n_entries(c), slow.n_entries);
@@ -242,6 +256,7 @@ static void run_random(uint64_t seed, struct extent max)
     assert_memory_equal(fifo, slow.fifo, sizeof fifo[0] * slow.n_fifo);
     for (size_t i = 0; i < slow.n_entries; i++)
         assert_true(weft_cache_contains(c, &slow.entries[i]));
+
     weft_cache_free(c);
 }
 
@@ -255,7 +270,7 @@ static void check_random(void **state)
         run_random(seed, (struct extent){3000, 64, 100, 20, 1000000});
 }
 
-/* -- sizes ---------------------------------------------------------------------------------- */
+/* -- sizes --------------------------------------------------------------------------------- */
 
 /* Adds, removes and adds again far more entries than the initial table has. */
 static void check_many(void **state)
@@ -296,7 +311,8 @@ static void fill(struct weft_cache *c, uint64_t freshness, uint32_t micro, uint3
     }
 }
 
-/* Removes everything when the pool is full, then fills it to all but one item, so that it grows. */
+/* Removes everything when the pool is full, then fills it to all but one item, so
+ * that it grows. */
 static void check_growth(void **state)
 {
     struct weft_cache_settings settings = {true, WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES,
@@ -327,22 +343,27 @@ static void check_overflow(void **state)
     struct weft_error err;
     struct weft_cache *c = NULL;
     uint64_t freshness = 0;
+
     (void)state;
     settings.enabled = true;
     settings.policy = WEFT_CACHE_POLICY_RESIDENT_BLOCK_SUMMARIES;
     assert_int_equal(weft_cache_new(&settings, &c, NULL), WEFT_OK);
+
     assert_int_equal(weft_cache_access_forward(c, &key, SIZE_MAX - 1, &got, &err), WEFT_OK);
     assert_int_equal(weft_cache_access_forward(c, &key, 1, &got, &err), WEFT_OK);
     assert_int_equal(got.result, WEFT_CACHE_RESULT_HIT);
+
     struct weft_cache_stats before = *weft_cache_stats(c);
     assert_int_equal(before.raw_payload_bytes_requested, SIZE_MAX);
     for (unsigned kind = 0; kind < 3; kind++)
         assert_int_equal(access_kind(c, kind, &other, 1, &got), WEFT_NUMERIC);
+
     assert_int_equal(weft_cache_access_bypass(c, &other, 1, &got, &err), WEFT_NUMERIC);
     assert_non_null(strstr(err.msg, "sum of requested bytes"));
     assert_memory_equal(weft_cache_stats(c), &before, sizeof before);
     assert_true(weft_cache_freshness(c, &freshness) && freshness == 4);
     assert_true(weft_cache_contains(c, &key));
+
     assert_int_equal(access_kind(c, 0, &key, 0, &got), WEFT_OK);
     weft_cache_free(c);
     weft_cache_free(NULL);

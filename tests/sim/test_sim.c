@@ -26,8 +26,8 @@ static struct weft_schedule *make(const char *name, uint32_t ranks, uint32_t chu
  *
  *     delay   0: F0 0 F1 1    B0 7 B1 9     1: F0 3 F1 4 B0 5 B1 7
  *     link    the second message waits for the first: F1 5 on rank 1
- *     ranks   rank 0 sends until 3, then F1, sends until 6; rank 1 receives for 2 before each F and
- *             sends after each B; an action starts when its rank starts to receive for it
+ *     ranks   rank 0 sends until 3, then F1, sends until 6; rank 1 receives for 2 before each F
+ *             and sends after each B; an action starts when its rank starts to receive for it
  */
 static struct transfer_case {
     const char *name;
@@ -44,14 +44,17 @@ static void check_transfers(void **state)
     const struct transfer_case *c = *state;
     struct weft_cluster cluster;
     const double bytes = 2e9;
+
     assert_int_equal(weft_cluster_parse("rank:2 intra:1GB/s", &cluster, NULL), WEFT_OK);
     struct weft_sim_options options = {.cluster = &cluster,
                                        .unit_seconds = 1,
                                        .bytes = {&bytes, 1},
                                        .contention = c->contention};
+
     struct weft_schedule *s = make("gpipe", 2, 1, 2);
     struct weft_sim sim;
     assert_int_equal(weft_sim_init(&sim, s, &options, NULL), WEFT_OK);
+
     for (uint32_t r = 0; r < 2; r++)
         for (size_t i = 0; i < 4; i++)
             if (fabs(sim.metrics.start[4 * r + i] - c->start[r][i]) > 1e-12) {
@@ -59,21 +62,24 @@ static void check_transfers(void **state)
                             sim.metrics.start[4 * r + i], c->start[r][i]);
                 fail();
             }
+
     assert_int_equal(sim.n_links, 2);
     assert_int_equal(sim.links[0].messages, 2);
     assert_true(sim.links[0].forward_bytes == 4e9 && sim.links[0].backward_bytes == 0);
     assert_true(sim.links[1].backward_bytes == 4e9 && sim.links[1].busy == 4);
+
     weft_sim_release(&sim);
     weft_schedule_free(s);
 }
 
-/* Checks for every schedule: without a cluster the times are those of the plain clock; idle times
- * add up; the critical path is as long as the makespan. */
+/* Checks for every schedule: without a cluster the times are those of the plain clock; idle
+ * times add up; the critical path is as long as the makespan. */
 static void check_sums(void **state)
 {
     size_t n;
     const struct weft_generator *all = weft_generator_list(&n);
     const double f = 10, i = 12, w = 8, slow[] = {1, 1.3, 1, 2};
+
     (void)state;
     for (size_t g = 0; g < n; g++) {
         struct weft_gen_params params = {.ranks = 4, .micros = 8};
@@ -81,14 +87,18 @@ static void check_sums(void **state)
         struct weft_schedule *s = NULL;
         struct weft_metrics m;
         struct weft_sim sim;
+
         assert_int_equal(weft_schedule_generate(all[g].name, &params, &s, NULL), WEFT_OK);
+
         struct weft_sim_options options = {.cost = &cost};
         assert_int_equal(weft_metrics_init(&m, s, &cost, NULL, NULL), WEFT_OK);
         assert_int_equal(weft_sim_init(&sim, s, &options, NULL), WEFT_OK);
         assert_memory_equal(sim.metrics.start, m.start,
                             sizeof *m.start * weft_schedule_n_actions(s));
+
         weft_metrics_release(&m);
         weft_sim_release(&sim);
+
         options.speed = (struct weft_values){slow, 4};
         assert_int_equal(weft_sim_init(&sim, s, &options, NULL), WEFT_OK);
         for (uint32_t r = 0; r < 4; r++) {
@@ -97,28 +107,35 @@ static void check_sums(void **state)
             assert_true(fabs(sum - sim.metrics.idle[r]) < 1e-9);
             assert_true(t->drain >= 0 && t->data >= 0 && t->communication >= 0);
         }
+
         double path = sim.path_compute + sim.path_hops + sim.path_wait;
         if (fabs(path - sim.metrics.makespan) > 1e-9 || sim.path_wait != 0) {
             print_error("%s: a path of %g for a makespan of %g\n", all[g].name, path,
                         sim.metrics.makespan);
             fail();
         }
+
         weft_sim_release(&sim);
-        /* Transfers that occupy ranks are part of the actions: no time is lost or counted twice. */
+        /* Transfers that occupy ranks are part of the actions: no time is lost
+         * or counted twice. */
+
         struct weft_cluster cluster = {2, 2, {1e9, 1e-4}, {5e8, 5e-4}};
         const double bytes = 1e6;
         options = (struct weft_sim_options){
             .cluster = &cluster, .bytes = {&bytes, 1}, .contention = WEFT_CONTENTION_RANKS};
         assert_int_equal(weft_sim_init(&sim, s, &options, NULL), WEFT_OK);
+
         for (uint32_t r = 0; r < 4; r++) {
             const struct weft_idle_time *t = &sim.idle[r];
             double sum = t->warm_up + t->drain + t->communication + t->imbalance + t->data;
             assert_true(fabs(sum + sim.metrics.busy[r] - sim.metrics.makespan) < 1e-6);
         }
+
         if (sim.path_wait > 1e-9 || sim.path_compute > sim.metrics.makespan + 1e-6) {
             print_error("%s: the path begins at %g\n", all[g].name, sim.path_wait);
             fail();
         }
+
         weft_sim_release(&sim);
         weft_schedule_free(s);
     }
@@ -215,12 +232,14 @@ static void check_clusters(void **state)
         const struct cluster_case *c = &clusters[k];
         struct weft_cluster got;
         struct weft_error err = {.msg = ""};
+
         enum weft_status st = weft_cluster_parse(c->text, &got, &err);
         assert_int_equal(st, c->words == NULL ? WEFT_OK : WEFT_USAGE);
         if (c->words != NULL && strstr(err.msg, c->words) == NULL) {
             print_error("'%s': %s\n", c->text, err.msg);
             fail();
         }
+
         if (c->words == NULL) {
             assert_int_equal(got.nodes, c->want.nodes);
             assert_int_equal(got.ranks_per_node, c->want.ranks_per_node);
@@ -248,6 +267,7 @@ static void check_refusals(void **state)
         {{.contention = WEFT_CONTENTION_LINK}, "cluster"},
         {{.unit_seconds = -1}, "unit"},
     };
+
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         struct weft_sim sim;
@@ -255,15 +275,17 @@ static void check_refusals(void **state)
         assert_int_equal(weft_sim_init(&sim, s, &cases[k].options, &err), WEFT_USAGE);
         assert_non_null(strstr(err.msg, cases[k].words));
     }
+
     weft_schedule_free(s);
 }
 
-/* -- many scenarios ------------------------------------------------------------------------- */
+/* -- many scenarios ------------------------------------------------------------------------ */
 
 static void check_alike(void **state)
 {
     size_t n;
     const struct weft_generator *all = weft_generator_list(&n);
+
     (void)state;
     for (size_t g = 0; g < n; g++) {
         struct weft_schedule *s = NULL;
@@ -273,11 +295,13 @@ static void check_alike(void **state)
         struct weft_sim_options options = {.cost = &cost};
         struct weft_samples samples;
         struct weft_sim plain, slow;
+
         assert_int_equal(weft_schedule_generate(all[g].name, &params, &s, NULL), WEFT_OK);
         assert_int_equal(weft_samples_init(&samples, s, &options, NULL, 20, NULL), WEFT_OK);
         assert_int_equal(weft_sim_init(&plain, s, &options, NULL), WEFT_OK);
         options.speed = (struct weft_values){slower, 4};
         assert_int_equal(weft_sim_init(&slow, s, &options, NULL), WEFT_OK);
+
         double grown = slow.metrics.makespan - plain.metrics.makespan;
         if (fabs(samples.makespan[0] - plain.metrics.makespan) > 1e-3 ||
             fabs(samples.makespan[19] - plain.metrics.makespan) > 1e-3 ||
@@ -287,6 +311,7 @@ static void check_alike(void **state)
                         plain.metrics.makespan, (double)samples.slow_rank[2], grown);
             fail();
         }
+
         weft_samples_release(&samples);
         weft_sim_release(&plain);
         weft_sim_release(&slow);
@@ -294,7 +319,8 @@ static void check_alike(void **state)
     }
 }
 
-/* One rank, many micros: a sum of independent times with mean 3 and known standard deviation. */
+/* One rank runs many micros: the makespan is a sum of independent times with mean 3 and known
+ * standard deviation. */
 static void check_jitter(void **state)
 {
     struct weft_schedule *s = make("1f1b", 1, 0, 400);
@@ -314,29 +340,34 @@ static void check_jitter(void **state)
     weft_schedule_free(s);
 }
 
-/* ZB-H1 runs W r micros late on rank r; 1F1B has no I. */
+/* ZB-H1 runs W with a delay of r micros on rank r; 1F1B has no I. */
 static void check_held(void **state)
 {
     struct weft_sim_options options = {.cost = NULL};
     struct weft_schedule *late = make("zb-h1", 4, 0, 12), *whole = make("1f1b", 4, 0, 12);
     struct weft_sim sim;
+
     (void)state;
     assert_int_equal(weft_sim_init(&sim, late, &options, NULL), WEFT_OK);
     for (uint32_t r = 0; r < 4; r++)
         assert_int_equal(sim.peak_pending_w[r], r + 1);
     weft_sim_release(&sim);
+
     assert_int_equal(weft_sim_init(&sim, whole, &options, NULL), WEFT_OK);
     for (uint32_t r = 0; r < 4; r++) {
         assert_int_equal(sim.peak_pending_w[r], 0);
         assert_in_range(sim.peak_receive[r], 1, 12);
     }
+
     weft_sim_release(&sim);
     weft_schedule_free(late);
     weft_schedule_free(whole);
+
     /* All outputs of rank 0 arrive before rank 1, ten times slower, has used the first. */
     struct weft_schedule *all = make("gpipe", 2, 0, 6);
     const double slow[] = {1, 10};
     options.speed = (struct weft_values){slow, 2};
+
     assert_int_equal(weft_sim_init(&sim, all, &options, NULL), WEFT_OK);
     assert_int_equal(sim.peak_receive[1], 6);
     weft_sim_release(&sim);

@@ -1,4 +1,4 @@
-/* config.json of Hugging Face: reading, errors, and round trips through writing. */
+/* Tests config.json of Hugging Face: reading, errors, and round trips through writing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,8 +64,8 @@ static struct good_case {
                "\"layer_norm_epsilon\":1e-05,\"n_ctx\":1024,\"n_embd\":1024,\"n_head\":16,"
                "\"n_layer\":24,\"n_positions\":1024,\"vocab_size\":50257,\"task_specific_params\":"
                "{\"text-generation\":{\"do_sample\":true}}"),
-     {.arch = WEFT_ARCH_GPT2, .layers = 24, .dim = 1024, .heads = 16, .kv_heads = 16, .ffn = 4096,
-      .vocab = 50257, .ctx = 1024, .tied = true, .norm_eps = 1e-5F}},
+     {.arch = WEFT_ARCH_GPT2, .layers = 24, .dim = 1024, .heads = 16, .kv_heads = 16,
+      .ffn = 4096, .vocab = 50257, .ctx = 1024, .tied = true, .norm_eps = 1e-5F}},
     {"gpt2 by the other names",
      GPT2_TEXT(",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4,"
                "\"max_position_embeddings\":32,\"n_inner\":100,\"vocab_size\":7,"
@@ -125,7 +125,7 @@ static void check_good(void **state)
     assert_same(&m, &c->want);
 }
 
-/* -- errors ------------------------------------------------------------------------------ */
+/* -- errors -------------------------------------------------------------------------------- */
 
 /* clang-format off */
 static struct bad_case {

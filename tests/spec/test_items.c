@@ -1,4 +1,4 @@
-/* The time and bytes of items. */
+/* Tests the times and bytes of items. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,9 @@
         .theta = WEFT_ROPE_THETA_DEFAULT                                                       \
     }
 
-static const struct weft_item layer = {1, 2, 3, 40, 5}, free_item;
+static const struct weft_item layer = {
+    .f = 1, .i = 2, .w = 3, .state_bytes = 40, .act_bytes = 5};
+static const struct weft_item free_item;
 
 static void check_uniform(void **state)
 {
@@ -39,7 +41,8 @@ static void check_uniform(void **state)
     weft_items_release(&items);
 }
 
-/* GPT-2 with dim 8, 2 heads, ffn 32, vocabulary 10, ctx 6; two rows of 5 tokens.  Computed by hand:
+/* GPT-2 with dim 8, 2 heads, ffn 32, vocabulary 10, ctx 6; two rows of 5 tokens.
+ * Computed by hand:
  *   a layer's matrices 8*24 + 8*8 + 8*32 + 32*8 = 768, vectors 24 + 8 + 32 + 8 + 4*8 = 104
  *   embedding 10*8 + 6*8 = 128, head 80 + 16 (tied: the 80 are shared)
  */
@@ -66,6 +69,13 @@ static void check_gpt2(void **state)
     assert_int_equal(h->state_bytes, 20 * 96 + 8 * 80);
     assert_int_equal(h->act_bytes, 4 * 10 * (2 * 8 + 4));
     assert_int_equal(items.shared_bytes, 20 * 80);
+    assert_int_equal(l->state.weights, 4 * (768 + 104));
+    assert_int_equal(l->state.gradients, 8 * (768 + 104));
+    assert_int_equal(l->state.moments, 8 * (768 + 104));
+    assert_int_equal(l->state.packed, 8 * 768);
+    assert_int_equal(items.shared.weights, 4 * 80);
+    assert_int_equal(items.boundary_bytes, 4 * 10 * 8);
+    assert_int_equal(l->work_bytes, 0);
     weft_items_release(&items);
 }
 
@@ -89,8 +99,8 @@ static void check_llama(void **state)
     weft_items_release(&items);
 }
 
-/* The total state is 20 bytes per parameter, with the shared weight counted once, and 8 per element
- * of a matrix of a product. */
+/* The total state is 20 bytes per parameter, with the shared weight counted once, and 8 per
+ * element of a matrix of a product. */
 static void check_presets(void **state)
 {
     (void)state;
@@ -182,8 +192,12 @@ static void check_shared_bytes(void **state)
     (void)state;
     struct weft_item at[3] = {{.state_bytes = 10}, {.f = 1}, {.state_bytes = 5}};
     struct weft_error err;
-    assert_int_equal(weft_items_check(&(struct weft_items){3, at, 5}, &err), WEFT_OK);
-    assert_int_equal(weft_items_check(&(struct weft_items){3, at, 6}, &err), WEFT_USAGE);
+    assert_int_equal(
+        weft_items_check(&(struct weft_items){.n = 3, .at = at, .shared_bytes = 5}, &err),
+        WEFT_OK);
+    assert_int_equal(
+        weft_items_check(&(struct weft_items){.n = 3, .at = at, .shared_bytes = 6}, &err),
+        WEFT_USAGE);
     assert_non_null(strstr(err.msg, "6 shared bytes"));
     assert_int_equal(weft_items_check(&(struct weft_items){0}, &err), WEFT_USAGE);
     assert_non_null(strstr(err.msg, "0 layers"));

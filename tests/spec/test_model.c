@@ -1,4 +1,5 @@
-/* Models by name, their checks, and parameter counts against the published totals. */
+/* Tests models by name and their checks, and compares parameter counts with published
+ * totals. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -190,7 +191,7 @@ static void check_bad_model(void **state)
     assert_int_equal(n, 77);
 }
 
-/* Tied or not differs by one matrix; Llama may be tied too. */
+/* A tied and an untied model differ by one matrix.  Llama may be tied, too. */
 static void check_tied(void **state)
 {
     (void)state;
@@ -203,7 +204,8 @@ static void check_tied(void **state)
     assert_int_equal(untied - tied, (size_t)128256 * 4096);
 }
 
-/* A query and a norm of dim elements before each of 2 * layers sublayers and before the head. */
+/* Block residuals add a query and a norm of dim elements before each of 2 * layers sublayers
+ * and before the head. */
 static void check_residual(void **state)
 {
     (void)state;
@@ -220,7 +222,8 @@ static void check_residual(void **state)
     }
 }
 
-/* Computed by hand: 6 flops per element of the layers' matrices and of the head, and attention. */
+/* The expected values are computed by hand: 6 flops per element of the layers' matrices and of
+ * the head, and attention. */
 static void check_flops(void **state)
 {
     (void)state;
@@ -246,7 +249,7 @@ static void check_flops(void **state)
     assert_true(flops == 5);
 }
 
-/* The values in the config.json files of the models. */
+/* Checks the values in the config.json files of the models. */
 static void check_numbers(void **state)
 {
     (void)state;

@@ -1,3 +1,5 @@
+/* Executes a schedule step by step until all ranks have finished or none can continue, and
+ * derives the verdict from the result. */
 #include "brute_force.h"
 
 #include <stdlib.h>
@@ -25,6 +27,7 @@ struct executor {
     struct weft_channel_model channels;
     uint32_t ranks, stages, micros;
     bool messages;       /* the lists have sends and receives */
+    bool forward_only;   /* the lists have forwards, but nothing that belongs to backwards */
     unsigned *count;     /* owned: (kinds, stages, micros), occurrences in the lists */
     bool *done;          /* owned: the same shape: true once it has run */
     uint32_t *holder;    /* owned: (stages, micros), the rank of the forward */
@@ -47,14 +50,24 @@ static uint32_t holder(const struct executor *x, uint32_t stage, uint32_t micro)
     return x->holder[(size_t)stage * x->micros + micro];
 }
 
-/* -- completeness --------------------------------------------------------------------------- */
+/* -- completeness -------------------------------------------------------------------------- */
+
+static bool is_of_backward(unsigned kind)
+{
+    return kind == WEFT_ACT_B || kind == WEFT_ACT_I || kind == WEFT_ACT_W ||
+           kind == WEFT_ACT_SEND_B || kind == WEFT_ACT_RECV_B || kind == WEFT_ACT_REDUCE_GRAD ||
+           kind == WEFT_ACT_WAIT_SEND_B || kind == WEFT_ACT_WAIT_REDUCE_GRAD;
+}
 
 static void count_actions(struct executor *x)
 {
+    size_t forwards = 0, of_backward = 0;
     for (uint32_t r = 0; r < x->ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(x->s, r);
         for (size_t i = 0; i < row.len; i++) {
             struct weft_action a = row.at[i];
+            forwards += a.kind == WEFT_ACT_F;
+            of_backward += is_of_backward(a.kind);
             if (a.kind > WEFT_ACT_RECV_B)
                 continue;
             x->count[slot(x, a.kind, a.stage, a.micro)]++;
@@ -64,24 +77,28 @@ static void count_actions(struct executor *x)
                 x->messages = true;
         }
     }
+    x->forward_only = forwards > 0 && of_backward == 0;
 }
 
-/* F once; B once, or I and W once each. */
+/* Returns true if the lists have F once, and B once or I and W once each, unless there is no
+ * backward at all. */
 static bool computed_once(const struct executor *x, uint32_t s, uint32_t m)
 {
     unsigned b = count(x, WEFT_ACT_B, s, m);
     unsigned i = count(x, WEFT_ACT_I, s, m), w = count(x, WEFT_ACT_W, s, m);
     return count(x, WEFT_ACT_F, s, m) == 1 &&
-           ((b == 1 && i == 0 && w == 0) || (b == 0 && i == 1 && w == 1));
+           (x->forward_only || (b == 1 && i == 0 && w == 0) || (b == 0 && i == 1 && w == 1));
 }
 
-/* Tensors between ranks are sent and received once; others are neither sent nor received. */
+/* Returns true if tensors between ranks are sent and received once, and others are not. */
 static bool carried_once(const struct executor *x, uint32_t s, uint32_t m)
 {
     unsigned up = x->messages && s + 1 < x->stages && holder(x, s, m) != holder(x, s + 1, m);
     unsigned down = x->messages && s > 0 && holder(x, s, m) != holder(x, s - 1, m);
-    return count(x, WEFT_ACT_SEND_F, s, m) == up && count(x, WEFT_ACT_RECV_B, s, m) == up &&
-           count(x, WEFT_ACT_SEND_B, s, m) == down && count(x, WEFT_ACT_RECV_F, s, m) == down;
+    unsigned back_up = x->forward_only ? 0 : up, back_down = x->forward_only ? 0 : down;
+    return count(x, WEFT_ACT_SEND_F, s, m) == up && count(x, WEFT_ACT_RECV_F, s, m) == down &&
+           count(x, WEFT_ACT_RECV_B, s, m) == back_up &&
+           count(x, WEFT_ACT_SEND_B, s, m) == back_down;
 }
 
 /* Returns the number of actions of these kinds (one bit each) that a rank has for a stage. */
@@ -94,8 +111,8 @@ static size_t count_on(const struct executor *x, uint32_t rank, uint32_t stage, 
     return n;
 }
 
-/* Every rank that computes gradients of a stage reduces them, or no rank reduces anything: if
- * replicas do not run the same reductions, they wait without end. */
+/* Returns true if every rank that computes gradients of a stage reduces them, or no rank
+ * reduces anything.  Replicas that do not run the same reductions would wait without end. */
 static bool reduced_by_all(const struct executor *x)
 {
     const unsigned reduction = 1u << WEFT_ACT_REDUCE_GRAD;
@@ -130,7 +147,7 @@ static bool complete(const struct executor *x)
     return reduced_by_all(x);
 }
 
-/* -- order of one list ---------------------------------------------------------------------- */
+/* -- order of one list --------------------------------------------------------------------- */
 
 static bool precedes(struct weft_action_span row, size_t at, unsigned kind,
                      struct weft_action a)
@@ -141,7 +158,7 @@ static bool precedes(struct weft_action_span row, size_t at, unsigned kind,
     return false;
 }
 
-/* The gradients of a stage on a rank are reduced once, after all of them. */
+/* Returns true if the gradients of a stage on a rank are reduced once, after all of them. */
 static bool is_valid_reduction(struct weft_action_span row, size_t at)
 {
     bool before = false;
@@ -161,6 +178,7 @@ static bool in_order(const struct executor *x, struct weft_action_span row, size
     struct weft_action a = row.at[at];
     bool f = precedes(row, at, WEFT_ACT_F, a);
     bool gradient = precedes(row, at, WEFT_ACT_B, a) || precedes(row, at, WEFT_ACT_I, a);
+
     switch (a.kind) {
     case WEFT_ACT_F:
         return count(x, WEFT_ACT_RECV_F, a.stage, a.micro) == 0 ||
@@ -181,6 +199,66 @@ static bool in_order(const struct executor *x, struct weft_action_span row, size
     }
 }
 
+static bool is_wait(unsigned kind)
+{
+    return kind >= WEFT_ACT_WAIT_SEND_F && kind <= WEFT_ACT_WAIT_REDUCE_GRAD;
+}
+
+/* Returns the kind of the action that a wait ends, or the kind itself. */
+static unsigned ended_by(unsigned kind)
+{
+    return kind == WEFT_ACT_WAIT_SEND_F   ? WEFT_ACT_SEND_F
+           : kind == WEFT_ACT_WAIT_SEND_B ? WEFT_ACT_SEND_B
+                                          : WEFT_ACT_REDUCE_GRAD;
+}
+
+/* Counts the waits for `a` between two positions of a list. */
+static size_t waits_between(struct weft_action_span row, size_t from, size_t to,
+                            struct weft_action a)
+{
+    size_t n = 0;
+    for (size_t i = from; i < to; i++)
+        n += is_wait(row.at[i].kind) && ended_by(row.at[i].kind) == a.kind &&
+             row.at[i].stage == a.stage && row.at[i].micro == a.micro;
+    return n;
+}
+
+/* Every send and every reduction has one wait after it and none before it; every wait has a send
+ * or a reduction; a reduction ends before the next one starts. */
+static bool waits_valid_on(struct weft_action_span row)
+{
+    size_t waits = 0, waited = 0;
+    for (size_t i = 0; i < row.len; i++) {
+        struct weft_action a = row.at[i];
+        waits += is_wait(a.kind);
+        if (a.kind != WEFT_ACT_SEND_F && a.kind != WEFT_ACT_SEND_B &&
+            a.kind != WEFT_ACT_REDUCE_GRAD)
+            continue;
+        size_t end = i + 1;
+        while (a.kind == WEFT_ACT_REDUCE_GRAD && end < row.len &&
+               row.at[end].kind != WEFT_ACT_REDUCE_GRAD)
+            end++;
+        if (a.kind != WEFT_ACT_REDUCE_GRAD)
+            end = row.len;
+        if (waits_between(row, i, end, a) != 1 || waits_between(row, 0, i, a) != 0)
+            return false;
+        waited++;
+    }
+    return waits == waited;
+}
+
+static bool waits_valid(const struct executor *x)
+{
+    bool any = false, valid = true;
+    for (uint32_t r = 0; r < x->ranks; r++) {
+        struct weft_action_span row = weft_schedule_rank(x->s, r);
+        for (size_t i = 0; i < row.len; i++)
+            any = any || is_wait(row.at[i].kind);
+        valid = valid && waits_valid_on(row);
+    }
+    return !any || valid;
+}
+
 static bool all_in_order(const struct executor *x)
 {
     for (uint32_t r = 0; r < x->ranks; r++) {
@@ -192,7 +270,7 @@ static bool all_in_order(const struct executor *x)
     return true;
 }
 
-/* -- running -------------------------------------------------------------------------------- */
+/* -- running ------------------------------------------------------------------------------- */
 
 enum step { STEP_DONE, STEP_WAIT, STEP_MISMATCH };
 
@@ -280,6 +358,7 @@ static bool gradient_done(const struct executor *x, uint32_t stage, uint32_t mic
 static bool can_compute(const struct executor *x, struct weft_action a)
 {
     uint32_t s = a.stage, m = a.micro;
+
     switch (a.kind) {
     case WEFT_ACT_F:
         if (s == 0)
@@ -296,6 +375,10 @@ static bool can_compute(const struct executor *x, struct weft_action a)
                                                : gradient_done(x, s + 1, m);
     case WEFT_ACT_W:
         return is_done(x, WEFT_ACT_I, s, m);
+    case WEFT_ACT_WAIT_SEND_F:
+        return !x->messages || is_done(x, WEFT_ACT_RECV_F, s + 1, m);
+    case WEFT_ACT_WAIT_SEND_B:
+        return !x->messages || is_done(x, WEFT_ACT_RECV_B, s - 1, m);
     default:
         return true;
     }
@@ -344,7 +427,7 @@ static enum verdict run(struct executor *x)
     return VERDICT_VALID;
 }
 
-/* -- interface ------------------------------------------------------------------------------ */
+/* -- interface ----------------------------------------------------------------------------- */
 
 static void *zeroed(size_t n, size_t size)
 {
@@ -363,6 +446,7 @@ enum verdict brute_force_verify(const struct weft_schedule *s,
                          .ranks = sizes->n_ranks,
                          .stages = sizes->n_stages,
                          .micros = sizes->n_micros};
+
     size_t cells = (size_t)x.stages * x.micros, queues = (size_t)x.ranks * x.ranks * 2;
     x.count = zeroed(WEFT_N_ACT_KINDS * cells, sizeof *x.count);
     x.done = zeroed(WEFT_N_ACT_KINDS * cells, sizeof *x.done);
@@ -370,13 +454,15 @@ enum verdict brute_force_verify(const struct weft_schedule *s,
     x.pc = zeroed(x.ranks, sizeof *x.pc);
     x.queue = zeroed(queues, sizeof *x.queue);
     memset(x.holder, 0xff, cells * sizeof *x.holder); /* no rank */
+
     count_actions(&x);
     enum verdict v = !complete(&x) ? VERDICT_INCOMPLETE : VERDICT_ORDER;
-    if (v == VERDICT_ORDER && all_in_order(&x)) {
+    if (v == VERDICT_ORDER && all_in_order(&x) && waits_valid(&x)) {
         for (size_t q = 0; x.messages && q < queues; q++)
             x.queue[q].at = zeroed(2 * cells, sizeof *x.queue[q].at);
         v = run(&x);
     }
+
     for (size_t q = 0; q < queues; q++)
         free(x.queue[q].at);
     free(x.count);

@@ -1,3 +1,5 @@
+/* Implements the copying transport over the transport of threads: each message is copied into a
+ * packet, which is sent instead of the message. */
 #include "copying.h"
 
 #include <stdlib.h>
@@ -16,16 +18,10 @@ struct packet {
 };
 
 struct endpoint {
-    struct weft_comm base; /* first: ops get a pointer to it */
     struct weft_comm *inner;
     enum copying how;
     struct packet *packets; /* owned: newest first */
 };
-
-static struct endpoint *of(struct weft_comm *comm)
-{
-    return (struct endpoint *)comm;
-}
 
 static struct packet *new_packet(struct endpoint *c, struct weft_message *m)
 {
@@ -44,10 +40,9 @@ static struct packet *new_packet(struct endpoint *c, struct weft_message *m)
     return p;
 }
 
-static enum weft_status copying_send(struct weft_comm *comm, struct weft_message *m,
-                                     struct weft_error *err)
+static enum weft_status copying_send(void *self, struct weft_message *m, struct weft_error *err)
 {
-    struct endpoint *c = of(comm);
+    struct endpoint *c = self;
     struct packet *p = new_packet(c, m);
     if (p == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a packet");
@@ -65,13 +60,13 @@ static enum weft_status copying_send(struct weft_comm *comm, struct weft_message
     return weft_comm_send(c->inner, &p->inner, err);
 }
 
-static enum weft_status copying_post(struct weft_comm *comm, struct weft_message *m,
-                                     struct weft_error *err)
+static enum weft_status copying_post(void *self, struct weft_message *m, struct weft_error *err)
 {
-    struct packet *p = new_packet(of(comm), m);
+    struct endpoint *c = self;
+    struct packet *p = new_packet(c, m);
     if (p == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a packet");
-    return weft_comm_post(of(comm)->inner, &p->inner, err);
+    return weft_comm_post(c->inner, &p->inner, err);
 }
 
 static enum weft_status finish(struct endpoint *c, struct packet *p, struct weft_error *err)
@@ -83,7 +78,8 @@ static enum weft_status finish(struct endpoint *c, struct packet *p, struct weft
         if (p->inner.head.bytes > 0)
             memcpy(p->outer->data, p->inner.data, p->inner.head.bytes);
         p->outer->received = p->inner.received;
-        p->outer->received.sequence = p->outer->head.sequence; /* the inner one was checked */
+        /* The number of the inner message was checked. */
+        p->outer->received.sequence = p->outer->head.sequence;
         weft_comm_release(c->inner, &p->inner);
     }
     p->outer->done = true;
@@ -92,10 +88,9 @@ static enum weft_status finish(struct endpoint *c, struct packet *p, struct weft
 }
 
 /* Every call advances all messages. */
-static enum weft_status copying_test(struct weft_comm *comm, struct weft_message *m,
-                                     struct weft_error *err)
+static enum weft_status copying_test(void *self, struct weft_message *m, struct weft_error *err)
 {
-    struct endpoint *c = of(comm);
+    struct endpoint *c = self;
     (void)m;
     for (struct packet *p = c->packets; p != NULL; p = p->next)
         if (p->outer != NULL)
@@ -103,43 +98,47 @@ static enum weft_status copying_test(struct weft_comm *comm, struct weft_message
     return WEFT_OK;
 }
 
-static void copying_release(struct weft_comm *comm, struct weft_message *m)
+static void copying_release(void *self, struct weft_message *m)
 {
-    (void)comm;
+    (void)self;
     (void)m;
 }
 
-static void copying_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
+static void copying_rest(void *self, uint64_t round, int64_t ns)
 {
-    of(comm)->inner->ops->rest(of(comm)->inner, round, ns);
+    struct endpoint *c = self;
+    c->inner->ops.rest(c->inner->self, round, ns);
 }
 
-static void copying_publish(struct weft_comm *comm, const struct weft_activity *activity,
-                            bool now)
+static void copying_publish(void *self, const struct weft_activity *activity)
 {
-    of(comm)->inner->ops->publish(of(comm)->inner, activity, now);
+    struct endpoint *c = self;
+    c->inner->ops.publish(c->inner->self, activity);
 }
 
-static void copying_inspect(struct weft_comm *comm, uint32_t rank,
-                            struct weft_activity *activity, int64_t *age_ns)
+static void copying_inspect(void *self, uint32_t rank, struct weft_activity *activity,
+                            int64_t *age_ns)
 {
-    of(comm)->inner->ops->inspect(of(comm)->inner, rank, activity, age_ns);
+    struct endpoint *c = self;
+    c->inner->ops.inspect(c->inner->self, rank, activity, age_ns);
 }
 
-static void copying_abort(struct weft_comm *comm, const struct weft_error *err)
+static void copying_abort(void *self, const struct weft_error *err)
 {
-    of(comm)->inner->ops->abort(of(comm)->inner, err);
+    struct endpoint *c = self;
+    c->inner->ops.abort(c->inner->self, err);
 }
 
-static bool copying_aborted(struct weft_comm *comm, struct weft_error *err)
+static bool copying_aborted(void *self, struct weft_error *err)
 {
-    return of(comm)->inner->ops->aborted(of(comm)->inner, err);
+    struct endpoint *c = self;
+    return c->inner->ops.aborted(c->inner->self, err);
 }
 
 /* Waits until the other ranks have read the messages of this rank. */
-static void copying_finish(struct weft_comm *comm)
+static void copying_finish(void *self)
 {
-    struct endpoint *c = of(comm);
+    struct endpoint *c = self;
     enum weft_status st = WEFT_OK;
     for (struct packet *p = c->packets; p != NULL && st == WEFT_OK; p = p->next)
         if (!p->inner.posted)
@@ -150,11 +149,11 @@ static void copying_finish(struct weft_comm *comm)
         free(p->copy);
         free(p);
     }
-    wf_comm_base_release(comm);
     free(c);
 }
 
-static const struct wf_comm_ops copying_ops = {
+static const struct weft_transport copying_transport = {
+    .abi = WEFT_TRANSPORT_ABI,
     .name = "copying",
     .by_reference = false,
     .send = copying_send,
@@ -175,22 +174,19 @@ enum weft_status copying_open(struct weft_comm *inner, enum copying how, struct 
     struct endpoint *c = calloc(1, sizeof *c);
     if (c == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a transport");
-    c->base = (struct weft_comm){
-        .ops = &copying_ops, .rank = inner->rank, .n_ranks = inner->n_ranks, .run = inner->run};
     c->inner = inner;
     c->how = how;
-    enum weft_status st = wf_comm_base_init(&c->base, err);
+    enum weft_status st = weft_comm_open(&copying_transport, c, inner->rank, inner->n_ranks,
+                                         inner->run, out, err);
     if (st != WEFT_OK) {
         free(c);
         return st;
     }
-    c->base.timeout_ns = inner->timeout_ns;
-    *out = &c->base;
+    (*out)->timeout_ns = inner->timeout_ns;
     return WEFT_OK;
 }
 
 void copying_close(struct weft_comm *comm)
 {
-    if (comm != NULL)
-        comm->ops->close(comm);
+    weft_comm_close(comm);
 }

@@ -1,3 +1,5 @@
+/* Allocates matrices between guard bytes, fills them with random numbers, compares them, and
+ * checks the guards at the end of a test. */
 #include "mats.h"
 
 #include <math.h>

@@ -45,13 +45,13 @@ bool same_schedule(const struct weft_schedule *a, const struct weft_schedule *b)
            same_placement(weft_schedule_placement(a), weft_schedule_placement(b));
 }
 
-bool roundtrips_text(const struct weft_schedule *s, bool keep_idle)
+bool roundtrips_text(const struct weft_schedule *s)
 {
     char *text = NULL;
     size_t len = 0;
     struct weft_schedule *again = NULL;
     bool same = weft_schedule_print(s, WEFT_TEXT_FORMAT_CSV, &text, &len, NULL) == WEFT_OK &&
-                weft_schedule_parse(text, len, "again", keep_idle, &again, NULL) == WEFT_OK &&
+                weft_schedule_parse(text, len, "again", &again, NULL) == WEFT_OK &&
                 same_schedule(s, again);
     free(text);
     weft_schedule_free(again);

@@ -7,10 +7,10 @@
 bool same_placement(const struct weft_placement *a, const struct weft_placement *b);
 bool same_actions(const struct weft_schedule *a, const struct weft_schedule *b);
 
-/* Compares the names as well. */
+/* Returns true if two schedules are equal, including their names. */
 bool same_schedule(const struct weft_schedule *a, const struct weft_schedule *b);
 
 /* Returns true if the schedule is the same after printing and parsing. */
-bool roundtrips_text(const struct weft_schedule *s, bool keep_idle);
+bool roundtrips_text(const struct weft_schedule *s);
 
 #endif

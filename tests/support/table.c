@@ -1,3 +1,4 @@
+/* Reads, edits and prints tables, and applies random mutations to them. */
 #include "table.h"
 
 #include <limits.h>
@@ -50,13 +51,15 @@ void table_remove(struct table *t, uint32_t rank, size_t at)
 
 static void print_action(struct weft_action a, struct wf_text *out)
 {
-    static const char *const kinds[WEFT_N_ACT_KINDS] = {
-        "F",      "B",      "I",           "W",       "SEND_F",  "RECV_F",
-        "SEND_B", "RECV_B", "REDUCE_GRAD", "UNSHARD", "RESHARD", ""};
-    if (a.kind == WEFT_ACT_IDLE)
-        return;
+    static const char *const kinds[WEFT_N_ACT_KINDS] = {"F",           "B",
+                                                        "I",           "W",
+                                                        "SEND_F",      "RECV_F",
+                                                        "SEND_B",      "RECV_B",
+                                                        "REDUCE_GRAD", "UNSHARD",
+                                                        "RESHARD",     "WAIT_SEND_F",
+                                                        "WAIT_SEND_B", "WAIT_REDUCE_GRAD"};
     wf_text_addf(out, "%u%s", (unsigned)a.stage, kinds[a.kind]);
-    if (a.kind <= WEFT_ACT_RECV_B)
+    if (weft_act_has_micro(a.kind))
         wf_text_addf(out, "%u", (unsigned)a.micro);
 }
 
@@ -78,7 +81,7 @@ void table_print(const struct table *t, const char *newline, struct wf_text *out
     }
 }
 
-/* -- mutations ------------------------------------------------------------------------------ */
+/* -- mutations ----------------------------------------------------------------------------- */
 
 /* Picks a random cell with a kind in `kinds` (one bit each); returns false if there is none. */
 static bool pick(const struct table *t, struct dice *d, unsigned kinds, uint32_t *rank,
@@ -225,17 +228,21 @@ void table_mutate(struct table *t, struct dice *d)
         SWAP_NEXT, SWAP_NEXT,     SWAP_ANY,  SWAP_RECEIVES,   MOVE,  MOVE_NEAR,
         MOVE_NEAR, MOVE_SEND,     MOVE_SEND, MOVE_RECEIVE,    SPLIT, JOIN,
         SWAP_NEXT, SWAP_RECEIVES, PAIR,      DELETE_REDUCTION};
+
     enum mutation how = dice_below(d, 3) > 0
                             ? often[dice_below(d, sizeof often / sizeof often[0])]
                             : (enum mutation)dice_below(d, N_MUTATIONS);
     uint32_t rank = 0;
     size_t at = 0;
+
     if (!pick(t, d, kinds_for(how), &rank, &at))
         return;
+
     uint32_t n = (uint32_t)t->row[rank].n;
     struct cell *c = &t->row[rank].at[at];
     uint32_t to = dice_below(d, t->n_ranks);
     size_t near = at + dice_below(d, 4);
+
     switch (how) {
     case SWAP_NEXT:
         swap(t, rank, at, at + 1 < n ? at + 1 : at);

@@ -37,7 +37,7 @@ static inline bool dice_once_in(struct dice *d, uint32_t n)
     return dice_below(d, n) == 0;
 }
 
-/* Returns false if the schedule does not fit. */
+/* Copies a schedule into a table.  Returns false if the schedule does not fit. */
 bool table_read(struct table *t, const struct weft_schedule *s);
 
 void table_insert(struct table *t, uint32_t rank, size_t at, struct cell c);

@@ -1,11 +1,12 @@
-/* Random valid schedules: each step runs a random action whose inputs are available. */
+/* Generates random valid schedules: each step runs a random action whose inputs are available.
+ * */
 #include <string.h>
 
 #include "table.h"
 
 enum { MAX_STAGES = 8, MAX_MICROS = 8, MAX_PIPES = 4 };
 
-/* The progress of a (stage, micro). */
+/* The progress of one micro on one stage. */
 struct state {
     bool f, gradient, weight, split;
     bool sent_f, sent_b, got_f, got_b;
@@ -82,6 +83,7 @@ static bool can_backward(const struct maker *k, uint32_t s, uint32_t m)
 static bool can_run(const struct maker *k, struct weft_action a)
 {
     const struct state *it = &k->at[a.stage][a.micro];
+
     switch (a.kind) {
     case WEFT_ACT_F:
         return can_forward(k, a.stage, a.micro);
@@ -107,6 +109,7 @@ static bool can_run(const struct maker *k, struct weft_action a)
 static void run(struct maker *k, struct weft_action a)
 {
     struct state *it = &k->at[a.stage][a.micro];
+
     switch (a.kind) {
     case WEFT_ACT_F:
         it->f = true;

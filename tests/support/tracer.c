@@ -1,3 +1,5 @@
+/* Implements the stages of the tracer: their arithmetic, their slots, and the faults and delays
+ * that tests inject. */
 #include <inttypes.h>
 #include <sched.h>
 #include <string.h>
@@ -9,7 +11,7 @@
 
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
-/* -- the arithmetic ------------------------------------------------------------------------- */
+/* -- the arithmetic ------------------------------------------------------------------------ */
 
 uint64_t tracer_fold(uint64_t h, const void *at, size_t bytes)
 {
@@ -36,7 +38,7 @@ static bool is_expanded(uint64_t h, const uint64_t *at, size_t n)
     return true;
 }
 
-/* -- blocks --------------------------------------------------------------------------------- */
+/* -- blocks -------------------------------------------------------------------------------- */
 
 static enum weft_status check_blocks(const struct own_stage *s,
                                      const struct weft_stage_call *call, bool backward,
@@ -117,7 +119,7 @@ bool tracer_merge(int64_t *a, const int64_t *b, size_t n)
     return bad;
 }
 
-/* -- events --------------------------------------------------------------------------------- */
+/* -- events -------------------------------------------------------------------------------- */
 
 static void sleep_for(int64_t ns)
 {
@@ -155,7 +157,7 @@ static enum weft_status inject_event(struct own_stage *s, const struct weft_stag
                      call->micro, s->t->step);
 }
 
-/* -- slots ---------------------------------------------------------------------------------- */
+/* -- slots --------------------------------------------------------------------------------- */
 
 static enum weft_status enter(struct own_stage *s, const struct weft_stage_call *call,
                               enum slot_state expected, struct slot **out,
@@ -203,20 +205,26 @@ static void leave(struct own_stage *s, struct slot *slot)
     s->t->in_use--;
 }
 
-/* -- the stage ------------------------------------------------------------------------------ */
+/* -- the stage ----------------------------------------------------------------------------- */
 
 static enum weft_status check_endpoints(const struct own_stage *s,
                                         const struct weft_stage_call *call,
                                         struct weft_error *err)
 {
     const struct tracer_model *m = s->t->model;
-    if (call->scale != 0.25F || !call->train ||
-        (call->out == NULL) != tracer_is_last(m, s->stage) ||
-        (call->targets == NULL) == tracer_is_last(m, s->stage) || call->in == NULL ||
-        (call->loss == NULL) == tracer_is_last(m, s->stage))
+    if (call->scale != 0.25F || call->train == s->t->forward_only ||
+        (call->out == NULL) != tracer_has_loss(m, s->stage) ||
+        (call->targets == NULL) == tracer_has_loss(m, s->stage) || call->in == NULL ||
+        (call->loss == NULL) == tracer_has_loss(m, s->stage))
         return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: not a call of a forward",
                          s->stage, call->micro);
     return WEFT_OK;
+}
+
+static uint64_t fold_input(const struct own_stage *s, const struct weft_stage_call *call)
+{
+    size_t words = tracer_in_words(s->t->model, s->stage, call->micro);
+    return tracer_fold(s->stage * GOLDEN + call->micro, call->in, words * sizeof(uint64_t));
 }
 
 static enum weft_status forward(void *self, const struct weft_stage_call *call,
@@ -225,25 +233,34 @@ static enum weft_status forward(void *self, const struct weft_stage_call *call,
     struct own_stage *s = self;
     const struct tracer_model *m = s->t->model;
     struct slot *slot;
+
     WEFT_TRY(enter(s, call, SLOT_FREE, &slot, err));
     WEFT_TRY(check_endpoints(s, call, err));
     WEFT_TRY(check_blocks(s, call, false, err));
+
     slot->state = SLOT_FORWARD;
     slot->micro = call->micro;
     s->t->in_use++;
     s->t->peak = s->t->in_use > s->t->peak ? s->t->in_use : s->t->peak;
-    uint64_t h = tracer_fold(s->stage * GOLDEN + call->micro, call->in,
-                             tracer_in_words(m, s->stage, call->micro) * sizeof(uint64_t));
+
+    uint64_t read = fold_input(s, call);
+    uint64_t h = fold_values(s, call, read);
     WEFT_TRY(inject_event(s, call, WEFT_ACT_F, err));
-    uint64_t read = h;
-    h = fold_values(s, call, h);
+    if (fold_values(s, call, fold_input(s, call)) != h)
+        return WEFT_FAIL(err, WEFT_INTERNAL,
+                         "stage %u, micro %u: the input changed during the forward", s->stage,
+                         call->micro);
     make_blocks(s, call, h);
     keep(s, slot, h, read);
-    if (!tracer_is_last(m, s->stage)) {
+    if (s->t->forward_only)
+        leave(s, slot);
+
+    if (!tracer_has_loss(m, s->stage)) {
         tracer_expand(h, call->out, tracer_in_words(m, s->stage + 1, call->micro));
         return WEFT_OK;
     }
-    h = tracer_fold(h, call->targets, call->rows * sizeof *call->targets);
+
+    h = tracer_fold(h, call->targets, call->rows * sizeof(struct tracer_target));
     *call->loss = (double)(h >> 11);
     return WEFT_OK;
 }
@@ -253,7 +270,7 @@ static enum weft_status check_backward(const struct own_stage *s, const struct s
                                        struct weft_error *err)
 {
     const struct tracer_model *m = s->t->model;
-    if ((call->dout == NULL) != tracer_is_last(m, s->stage) || call->din == NULL ||
+    if ((call->dout == NULL) != tracer_has_loss(m, s->stage) || call->din == NULL ||
         call->out != NULL)
         return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, micro %u: not a call of a backward",
                          s->stage, call->micro);
@@ -274,7 +291,7 @@ static enum weft_status input_half(struct own_stage *s, struct slot *slot,
     WEFT_TRY(kept(s, slot, err));
     WEFT_TRY(check_backward(s, slot, call, err));
     uint64_t h = slot->words[0], g = h;
-    if (!tracer_is_last(m, s->stage))
+    if (!tracer_has_loss(m, s->stage))
         g = tracer_fold(g, call->dout,
                         tracer_in_words(m, s->stage + 1, call->micro) * sizeof(uint64_t));
     WEFT_TRY(inject_event(s, call, kind, err));
@@ -367,7 +384,47 @@ static enum weft_status call_backward(void *self, const struct weft_stage_call *
     return backward(self, &own, err);
 }
 
-static const struct weft_stage_ops ops = {call_forward, call_input, call_weight, call_backward};
+static const struct weft_stage_ops ops = {call_forward, call_input, call_weight, call_backward,
+                                          NULL};
+
+enum weft_status tracer_loss(void *arg, const struct weft_loss_call *call,
+                             struct weft_error *err)
+{
+    struct tracer *t = arg;
+    const struct tracer_model *m = t->model;
+    uint32_t micro = call->micro - t->first_micro;
+    size_t words = tracer_in_words(m, m->n_stages, micro);
+    if (call->scale != 0.25F || (call->grad == NULL) != t->forward_only ||
+        call->rows != m->rows[micro] || call->grad == call->outputs)
+        return WEFT_FAIL(err, WEFT_INTERNAL, "micro %u: not a call of a loss function", micro);
+    uint64_t h = tracer_fold(micro, call->outputs, words * sizeof(uint64_t));
+    h = tracer_fold(h, call->targets, call->rows * sizeof(struct tracer_target));
+    *call->loss = (double)(h >> 11);
+    if (!t->forward_only)
+        tracer_expand(h, call->grad, words);
+    return WEFT_OK;
+}
+
+/* Describes the tensors of a stage.  The words are the last of them. */
+static void describe_tensors(struct tracer *t, uint32_t stage)
+{
+    const struct tracer_model *m = t->model;
+    struct weft_stage *s = &t->stages[stage];
+    for (uint32_t i = stage; i <= stage + 1; i++) {
+        t->shapes[i][0] = (struct weft_tensor_shape){WEFT_DTYPE_U8, 1, {3}};
+        t->shapes[i][1] = (struct weft_tensor_shape){WEFT_DTYPE_BF16, 3, {1, 5, 1}};
+        t->shapes[i][2] = (struct weft_tensor_shape){WEFT_DTYPE_U64, 2, {1, m->words[i]}};
+    }
+    if (stage > 0) {
+        s->in = t->shapes[stage];
+        s->n_in = TRACER_TENSORS;
+    }
+    if (!tracer_has_loss(m, stage)) {
+        s->out = t->shapes[stage + 1];
+        s->n_out = TRACER_TENSORS;
+    }
+    s->in_bytes = s->out_bytes = 0;
+}
 
 void tracer_begin(struct tracer *t, const struct tracer_model *m)
 {
@@ -378,9 +435,11 @@ void tracer_begin(struct tracer *t, const struct tracer_model *m)
             .ops = &ops,
             .self = &t->own[s],
             .in_bytes = s == 0 ? 0 : m->words[s] * sizeof(uint64_t),
-            .out_bytes = tracer_is_last(m, s) ? 0 : m->words[s + 1] * sizeof(uint64_t),
+            .out_bytes = tracer_has_loss(m, s) ? 0 : m->words[s + 1] * sizeof(uint64_t),
         };
     }
+    for (uint32_t s = 0; m->tensors && s < m->n_stages; s++)
+        describe_tensors(t, s);
 }
 
 /* Empties the slots after a failed step. */

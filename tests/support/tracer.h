@@ -9,8 +9,10 @@
 #define SUPPORT_TRACER_H
 
 #include "copying.h"
+#include "weft/conformance.h"
 #include "weft/exec.h"
 
+enum { TRACER_TENSORS = 3 };
 enum { TRACER_STAGES = 16, TRACER_MICROS = 16, TRACER_RANKS = 8, TRACER_STEPS = 4 };
 
 /* An event that happens once in a stage. */
@@ -28,8 +30,12 @@ struct tracer_event {
 struct tracer_model {
     uint32_t n_stages, n_micros;
     uint64_t seed;
-    size_t words[TRACER_STAGES]; /* 8-byte words per input row of each stage */
-    uint32_t rows[TRACER_MICROS];
+    /* 8-byte words per input row of each stage, and per output row of the last stage. */
+    size_t words[TRACER_STAGES + 1];
+    uint32_t rows[TRACER_MICROS], max_rows;
+    bool vary_rows;   /* each step has its own rows, at most max_rows */
+    bool tensors;     /* boundaries have TRACER_TENSORS tensors of different types */
+    bool has_outputs; /* the last stage returns outputs, and a loss function follows */
     size_t slot_words[TRACER_STAGES]; /* words of a slot; at least 2 */
     bool delays;                      /* calls take random times */
     struct tracer_event event;
@@ -48,11 +54,19 @@ struct tracer_run {
     const struct weft_schedule *schedule;
     const struct tracer_model *model;
     uint32_t steps;
+    /* Forward-only steps after each step, with the inputs of other steps.  If the schedule is
+     * forward-only, all steps are. */
+    uint32_t evals;
     uint32_t first_micro; /* number of the first micro */
     bool lay_slots;       /* all slots are in one allocation */
+    bool shuffle_ranks;   /* ranks of the transport in a random order */
+    enum weft_outputs_on outputs_on;
     enum weft_block_cache cache;
     enum copying copying; /* messages are copied, as between processes */
-    double timeout;       /* seconds; 0: the default */
+    /* Starts the ranks as processes, which always copy; NULL: threads.  The first run decides
+     * for all runs of a batch, and the results of the ranks below are not filled in. */
+    weft_launch_fn *launch;
+    double timeout; /* seconds; 0: the default */
     size_t (*allocations)(
         void);      /* NULL, or a counter that must not change after the first step */
     char label[96]; /* name in messages */
@@ -63,10 +77,14 @@ struct tracer_run {
     uint32_t steps_done[TRACER_RANKS];
 };
 
-/* Executes the runs one after the other on threads and compares all results.  Returns
- * WEFT_INTERNAL if something differs.  A step that fails with WEFT_NUMERIC or WEFT_DATA is
- * recorded, and the next step runs. */
+/* Executes the runs one after the other and compares all results.  Returns WEFT_INTERNAL if
+ * something differs.  A step that fails with WEFT_NUMERIC or WEFT_DATA is recorded, and the
+ * next step runs. */
 enum weft_status tracer_run(struct tracer_run *runs, size_t n, struct weft_error *err);
+
+/* Executes the runs on the ranks of `comm`, or on threads if it is NULL. Collective. */
+enum weft_status tracer_run_on(struct weft_comm *comm, struct tracer_run *runs, size_t n,
+                               struct weft_error *err);
 
 /* Runs are collected, because starting threads takes longer than a small step. */
 enum { TRACER_BATCH = 64, TRACER_SHARES = 4 };

@@ -1,5 +1,5 @@
-/* Checks that every misuse of the reducer is an error and changes nothing, and that errors name the
- * ranks that do not respond. */
+/* Checks that every misuse of the reducer is an error and changes nothing, and that errors name
+ * the ranks that do not respond. */
 #include "weft/sync.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static void pause_ms(int64_t ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-/* -- misuse ----------------------------------------------------------------------------------- */
+/* -- misuse -------------------------------------------------------------------------------- */
 
 struct rank_state {
     struct weft_sync *s;
@@ -43,12 +43,16 @@ static enum weft_status whole_step(struct rank_state *r, uint64_t step, struct w
     return weft_sync_wait(r->s, step, err);
 }
 
-/* Makes an invalid call: step 4 is finished, step 5 is registered and its parameter 9 is pushed. */
+/* Makes an invalid call: step 4 is finished, step 5 is registered and its parameter
+ * 9 is pushed. */
 static enum weft_status misuse(struct rank_state *r, int what, struct weft_error *err)
 {
     static const uint32_t twice[] = {1, 2, 1};
     static const size_t three[] = {1, 1, 1}, huge[] = {SIZE_MAX / 4, 1, 1};
+    static const struct weft_sync_param unknown = {1, 1, 1, (enum weft_sync_type)3},
+                                        many = {1, UINT32_C(1) << 31, 1, WEFT_SYNC_F32};
     bool done;
+
     switch (what) {
     case 0:
         return weft_sync_push(r->s, 5, 7, r->x, err);
@@ -76,6 +80,14 @@ static enum weft_status misuse(struct rank_state *r, int what, struct weft_error
         return weft_sync_push(r->s, 5, 8, NULL, err);
     case 12:
         return weft_sync_test(r->s, 77, &done, err);
+    case 13:
+        return weft_sync_register_params(r->s, 6, &unknown, 1, err);
+    case 14:
+        return weft_sync_register_params(r->s, 6, &many, 1, err);
+    case 15:
+        return weft_sync_register_params(r->s, 6, NULL, 1, err);
+    case 16:
+        return weft_sync_register(r->s, 6, two_ids, NULL, 2, err);
     default:
         return weft_sync_register(r->s, UINT64_MAX, NULL, NULL, 0, err);
     }
@@ -95,6 +107,10 @@ static const char *const misuse_errors[] = {
     "parameters overflow",
     "pushes NULL for parameter 8",
     "rank 0 tests step 77, which it has not registered",
+    "rank 0, step 6: parameter 1 has the unknown element type 3",
+    "rank 0, step 6: parameter 1 has 2147483648 gradients (maximum 1073741824)",
+    "rank 0, step 6: registers NULL as 1 parameters",
+    "rank 0, step 6: registers NULL as 2 parameters",
     "is not a valid step number",
 };
 
@@ -179,10 +195,13 @@ static void test_misuse_changes_nothing(void **state)
             fail_msg("%s", err.msg);
 }
 
-/* -- ranks that disagree or do not respond ----------------------------------------------------- */
+/* -- ranks that disagree or do not respond ------------------------------------------------- */
 
 enum trouble {
     OTHER_SIZE,
+    OTHER_TYPE,
+    PUSHES_TOO_OFTEN,
+    PUSHES_TOO_FEW,
     OTHER_OP,
     NEVER_REGISTERS,
     NEVER_PUSHES,
@@ -197,11 +216,28 @@ struct trouble_case {
     const char *message, *also;
 };
 
+/* Registers a parameter of which rank 0 has another type, or another number of gradients than
+ * it pushes.  All ranks push twice, except that rank 0 pushes once more or once less. */
+static enum weft_status push_several(struct weft_sync *s, bool first, enum trouble trouble,
+                                     struct weft_error *err)
+{
+    static _Thread_local double x[3][1]; /* a reducer may read it until it is freed */
+    struct weft_sync_param p = {.id = 8, .n_grads = 2, .size = 1, .type = WEFT_SYNC_F32};
+    if (first && trouble == OTHER_TYPE)
+        p.type = WEFT_SYNC_BF16;
+    WEFT_TRY(weft_sync_register_params(s, 2, &p, 1, err));
+    int n = !first ? 2 : trouble == PUSHES_TOO_OFTEN ? 3 : trouble == PUSHES_TOO_FEW ? 1 : 2;
+    for (int i = 0; i < n; i++)
+        WEFT_TRY(weft_sync_push(s, 2, 8, x[i], err));
+    return weft_sync_wait(s, 2, err);
+}
+
 static enum weft_status trouble_rank(struct weft_comm *comm, struct weft_sync *s,
                                      enum trouble trouble, struct weft_error *err)
 {
-    struct rank_state r = {.s = s};
+    static _Thread_local struct rank_state r; /* as above */
     static const size_t others[] = {1, 4};
+    r = (struct rank_state){.s = s};
     bool first = weft_comm_rank(comm) == 0;
     if (first && trouble == NEVER_REGISTERS) {
         pause_ms(2000);
@@ -209,6 +245,8 @@ static enum weft_status trouble_rank(struct weft_comm *comm, struct weft_sync *s
     }
     if (first && trouble == WAITS_OTHERWISE)
         return weft_comm_barrier(comm, err);
+    if (trouble >= OTHER_TYPE && trouble <= PUSHES_TOO_FEW)
+        return push_several(s, first, trouble, err);
     WEFT_TRY(weft_sync_register(s, 2, two_ids,
                                 first && trouble == OTHER_SIZE ? others : two_sizes, 2, err));
     if (first && trouble == NEVER_PUSHES) {
@@ -246,6 +284,11 @@ static void test_trouble(void **state)
 {
     static const struct trouble_case cases[] = {
         {OTHER_SIZE, WEFT_USAGE, "step 2, parameter 9 has ", "4 "},
+        {OTHER_TYPE, WEFT_USAGE, "step 2, parameter 8 has ", "bf16 "},
+        {PUSHES_TOO_OFTEN, WEFT_USAGE,
+         "rank 0, step 2: pushes parameter 8 more often than the 2 times it registered", ""},
+        {PUSHES_TOO_FEW, WEFT_USAGE, "rank 0 waits for step 2 but has not pushed",
+         "parameter 8"},
         {OTHER_OP, WEFT_USAGE, "the mean", "the sum"},
         {NEVER_REGISTERS, WEFT_PEER, "rank 0 has sent no heartbeat", ""},
         {NEVER_PUSHES, WEFT_PEER, "rank 0 has sent no heartbeat", "at step 2"},
@@ -253,11 +296,13 @@ static void test_trouble(void **state)
         {TWO_SYNCS, WEFT_USAGE, "free the other weft_sync first", ""},
         {WAITS_OTHERWISE, WEFT_PEER, "form a cycle", "rank 0"},
     };
+
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         struct weft_error err = {0};
         int64_t begin = wf_clock_ns();
         enum weft_status st = weft_comm_run_threads(3, run_trouble, (void *)&cases[i], &err);
+
         if (st != cases[i].status || strstr(err.msg, cases[i].message) == NULL ||
             strstr(err.msg, cases[i].also) == NULL)
             fail_msg("case %zu: status %d, %s", i, st, err.msg);
@@ -265,7 +310,7 @@ static void test_trouble(void **state)
     }
 }
 
-/* -- several reducers, skipped steps ------------------------------------------------------------ */
+/* -- several reducers, skipped steps ------------------------------------------------------- */
 
 /* Runs one reducer after the other on the same ranks. */
 static enum weft_status run_repeatedly(struct weft_comm *comm, void *arg,
@@ -301,13 +346,16 @@ static enum weft_status skip_steps(struct weft_comm *comm, void *arg, struct wef
     bool skips = weft_comm_rank(comm) == 0;
     uint64_t step = skips ? 5 : 0;
     struct rank_state r = {0};
+
     (void)arg;
     weft_comm_set_timeout(comm, 20);
     WEFT_TRY(weft_sync_new(comm, WEFT_SYNC_SUM, &r.s, err));
-    for (int i = 0; skips && i < 50; i++) { /* until this rank has received that rank 1 left */
+
+    for (int i = 0; skips && i < 50; i++) { /* until the note that rank 1 left has arrived */
         pause_ms(1);
         (void)weft_comm_progress(comm, NULL);
     }
+
     enum weft_status st = weft_sync_register(r.s, step, two_ids, two_sizes, 2, err);
     if (st == WEFT_OK && !skips)
         st = weft_sync_leave(r.s, err);
@@ -315,8 +363,10 @@ static enum weft_status skip_steps(struct weft_comm *comm, void *arg, struct wef
         st = push_both(&r, step, err);
     if (st == WEFT_OK)
         st = weft_sync_wait(r.s, step, err);
+
     if (st == WEFT_OK && r.x[0] != 1)
         st = WEFT_FAIL(err, WEFT_INTERNAL, "the result is %g, expected 1", (double)r.x[0]);
+
     weft_sync_free(r.s);
     return st;
 }

@@ -1,4 +1,5 @@
-/* Metrics of a trace equal those of its plan; two traces are compared action by action. */
+/* Checks that the metrics of a trace equal those of its plan, and tests the comparison of two
+ * traces. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,14 +112,44 @@ static void compared(void **state)
     weft_trace_release(&q);
 }
 
+/* A plan has no waits: a measured wait is neither a match for the action that waits nor an
+ * additional event, and it is not busy time. */
+static void waits_and_collectives(void **state)
+{
+    struct weft_trace p = parsed("# weft trace 1\n# weft ranks 1 stages 1 micros 1\n"
+                                 "0 compute 0F0 0 1\n0 compute 0B0 1 2\n");
+    struct weft_trace q = parsed("# weft trace 1\n# weft ranks 1 stages 1 micros 1\n"
+                                 "0 collective 0UNSHARD 0 1\n0 wait 0F0 1 4\n"
+                                 "0 compute 0F0 5 1\n0 wait 0SEND_F0 6 1\n"
+                                 "0 wait (0F0;0B0)OVERLAP_F_B 7 1\n0 compute 0B0 8 2\n"
+                                 "0 collective 0REDUCE_GRAD 10 1\n");
+    struct weft_trace_comparison c;
+    struct weft_trace_summary s;
+    (void)state;
+    assert_int_equal(weft_trace_comparison_init(&c, &p, &q, NULL), WEFT_OK);
+    assert_int_equal(c.total.n_matched, 2);
+    assert_int_equal(c.total.n_measured_only, 2); /* UNSHARD and REDUCE_GRAD */
+    assert_int_equal(c.total.n_planned_only, 0);
+    assert_true(c.total.start == 5 + 7 && c.total.measured == 3);
+    weft_trace_comparison_release(&c);
+    assert_int_equal(weft_trace_summary_init(&s, &q, NULL), WEFT_OK);
+    assert_int_equal(s.n_compute, 2);
+    assert_int_equal(s.n_messages, 0);
+    assert_true(s.busy[0] == 3 && s.makespan == 11);
+    weft_trace_summary_release(&s);
+    weft_trace_release(&p);
+    weft_trace_release(&q);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[WEFT_LEN(plans) + 2];
+    struct CMUnitTest tests[WEFT_LEN(plans) + 3];
     size_t n = 0;
     for (; n < WEFT_LEN(plans); n++)
         tests[n] =
             (struct CMUnitTest){plans[n].name, same_as_metrics, NULL, NULL, (void *)&plans[n]};
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(messages_and_overlaps);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(compared);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(waits_and_collectives);
     return cmocka_run_group_tests_name("trace summary", tests, NULL, NULL) != 0;
 }

@@ -1,4 +1,4 @@
-/* The text form of traces: round trips bit for bit, and errors with line and column. */
+/* Tests the text form of traces: round trips bit for bit, and errors with line and column. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,6 +45,9 @@ static struct bad_case {
     {"micro", HEAD "0 compute 0F1 0 1\n", "t:3:1: 0F1 is out of range (1 stages, 1 micros"},
     {"lane", HEAD "0 disk 0F0 0 1\n", "t:3:3: 'disk' is not one of compute"},
     {"kind in a wrong lane", HEAD "0 send 0F0 0 1\n", "0F0 does not belong to lane send"},
+    {"wait of a receive", HEAD "0 wait 0RECV_F0 0 1\n",
+     "0RECV_F0 does not belong to lane wait"},
+    {"collective", HEAD "0 collective 0F0 0 1\n", "0F0 does not belong to lane collective"},
     {"no action", HEAD "0 compute 0X0 0 1\n", "t:3:11: '0X0 0 1' is not an action"},
     {"half a pair", HEAD "0 compute (0F0;0B0) 0 1\n", "t:3:19: an overlapped pair ends in"},
     {"a pair of two F", HEAD "0 compute (0F0;0F0)OVERLAP_F_B 0 1\n", "t:3:11: an overlapped"},

@@ -1,4 +1,4 @@
-/* The table of blocks against recorded tables, closed forms, and a slow direct count. */
+/* Compares the table of blocks with recorded tables, closed forms, and a slow direct count. */
 #include "base/error.h"
 #include "base/random.h"
 #include "sched/lines.h"
@@ -9,7 +9,7 @@ static const enum weft_block_cache caches[] = {WEFT_BLOCK_CACHE_OFF, WEFT_BLOCK_
 
 enum { MAX_ITEMS = 160 };
 
-/* Stage s on rank s mod P. */
+/* Returns a placement with stage s on rank s mod P. */
 static struct weft_placement loop(uint32_t ranks, uint32_t chunks, uint32_t rank_of[MAX_ITEMS])
 {
     assert_in_range(ranks * chunks, 1, MAX_ITEMS);
@@ -32,7 +32,7 @@ static struct weft_traffic *make(const struct weft_placement *p, const uint32_t 
     return t;
 }
 
-/* -- recorded tables ------------------------------------------------------------------------ */
+/* -- recorded tables ----------------------------------------------------------------------- */
 
 struct recorded {
     uint32_t ranks, chunks, n_blocks, finished_by[MAX_ITEMS], rank_of[MAX_ITEMS];
@@ -113,15 +113,16 @@ static void check_recorded(void **state)
     assert_int_equal(hops, 235);
 }
 
-/* -- closed forms --------------------------------------------------------------------------- */
+/* -- closed forms -------------------------------------------------------------------------- */
 
 static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* One block per stage: C(C-1)/2 without a cache, P(P-1)/2 + (V-1)P^2 by the paper's Eq. 8, and at
- * minimum the sum of min(P-1, C-1-j), which is P(P-1)/2 + (V-1)P(P-1). */
+/* With one block per stage, the number of sends is C(C-1)/2 without a cache, P(P-1)/2 +
+ * (V-1)P^2 by the paper's Eq. 8, and at minimum the sum of min(P-1, C-1-j), which is P(P-1)/2 +
+ * (V-1)P(P-1). */
 static void check_closed_forms(void **state)
 {
     (void)state;
@@ -130,10 +131,12 @@ static void check_closed_forms(void **state)
             uint32_t rank_of[MAX_ITEMS], finished_by[MAX_ITEMS];
             size_t C = P * V, sent[3], minimum = 0;
             struct weft_placement p = loop((uint32_t)P, (uint32_t)V, rank_of);
+
             for (uint32_t s = 0; s < C; s++) {
                 finished_by[s] = s;
                 minimum += min_size(P - 1, C - 1 - s);
             }
+
             for (int k = 0; k < 3; k++) {
                 struct weft_traffic *t = make(&p, finished_by, (uint32_t)C, caches[k]);
                 struct weft_traffic_count c = weft_traffic_count(t, 0);
@@ -143,6 +146,7 @@ static void check_closed_forms(void **state)
                 sent[k] = c.sent;
                 weft_traffic_free(t);
             }
+
             assert_int_equal(sent[0], P == 1 ? 0 : C * (C - 1) / 2);
             assert_int_equal(sent[1], P == 1 ? 0 : P * (P - 1) / 2 + (V - 1) * P * P);
             assert_int_equal(sent[2], minimum);
@@ -150,7 +154,7 @@ static void check_closed_forms(void **state)
         }
 }
 
-/* -- any placement -------------------------------------------------------------------------- */
+/* -- any placement ------------------------------------------------------------------------- */
 
 /* Keeps the blocks of each rank as sets and derives the list of every hop from them. */
 static void compare_with_sets(const struct weft_traffic *t, const uint32_t *finished_by,
@@ -209,18 +213,21 @@ static void check_any_placement(void **state)
         uint32_t pipes = 1 + roll(seed, &at, 3), blocks = roll(seed, &at, 12);
         uint32_t rank_of[3 * 20], finished_by[12];
         uint16_t pipe_of[8];
+
         for (uint32_t i = 0; i < pipes * stages; i++)
             rank_of[i] = roll(seed, &at, ranks);
         for (uint32_t m = 0; m < 8; m++)
             pipe_of[m] = (uint16_t)roll(seed, &at, pipes);
         for (uint32_t b = 0; b < blocks; b++)
             finished_by[b] = roll(seed, &at, stages);
+
         for (uint32_t b = 1; b < blocks; b++) /* ascending */
             for (uint32_t k = b; k > 0 && finished_by[k] < finished_by[k - 1]; k--) {
                 uint32_t swap = finished_by[k];
                 finished_by[k] = finished_by[k - 1];
                 finished_by[k - 1] = swap;
             }
+
         struct weft_placement p = {ranks, stages, 8, pipes, rank_of, pipe_of};
         size_t sent[3] = {0, 0, 0};
         for (int k = 0; k < 3; k++) {
@@ -231,15 +238,17 @@ static void check_any_placement(void **state)
                 if (caches[k] == WEFT_BLOCK_CACHE_FULL)
                     expect_one_source(t, pipe);
             }
+
             weft_traffic_free(t);
         }
+
         assert_true(sent[2] <= sent[1] && sent[1] <= sent[0]);
     }
 }
 
-/* -- sums ----------------------------------------------------------------------------------- */
+/* -- sums ---------------------------------------------------------------------------------- */
 
-/* Sums over the forwards and backwards of the schedule between ranks. */
+/* Adds up the traffic of all forwards and backwards of the schedule between ranks. */
 static void sum_by_actions(const struct weft_traffic *t, const struct weft_schedule *s,
                            struct weft_payload payload, struct weft_traffic_link *links,
                            uint32_t ranks)
@@ -365,7 +374,7 @@ static void check_schedules(void **state)
             weft_partition_init_even(&p, 2 * place->n_stages - 1, place->n_stages, NULL),
             WEFT_OK);
         assert_int_equal(weft_residual_blocks(&p, 3, &finished_by, &n, NULL), WEFT_OK);
-        assert_int_equal(weft_schedule_lower(s, WEFT_LOWERING_LATE, &lowered, NULL), WEFT_OK);
+        assert_int_equal(weft_schedule_lower(s, WEFT_LOWERING_WEFT, &lowered, NULL), WEFT_OK);
         for (int k = 0; k < 3; k++) {
             struct weft_traffic *t = make(place, finished_by, n, caches[k]);
             expect_step(t, s);
@@ -382,7 +391,8 @@ static void check_schedules(void **state)
     assert_in_range(checked, 9, WEFT_LEN(names));
 }
 
-/* 1F1B, one block per stage and the full cache: rank r stores blocks 0 .. r of P - r micros. */
+/* With 1F1B, one block per stage and the full cache, rank r stores blocks 0 .. r of P
+ * - r micros. */
 static void check_1f1b_peak(void **state)
 {
     struct weft_gen_params params = {.ranks = 8, .micros = 32, .chunks = 1};
@@ -402,7 +412,7 @@ static void check_1f1b_peak(void **state)
     weft_schedule_free(s);
 }
 
-/* -- blocks from layers --------------------------------------------------------------------- */
+/* -- blocks from layers -------------------------------------------------------------------- */
 
 static void check_blocks(void **state)
 {
@@ -429,7 +439,7 @@ static void check_blocks(void **state)
     weft_partition_release(&p);
 }
 
-/* -- errors --------------------------------------------------------------------------------- */
+/* -- errors -------------------------------------------------------------------------------- */
 
 static void check_errors(void **state)
 {

@@ -1,10 +1,11 @@
-/* Checks training under MPI: a step allocates nothing, and memory is as planned.  Each rank is a
- * process; test_mpi.sh starts four.  tests/trainer/test_ranks.c checks the same on threads.
+/* Checks training under MPI: a step allocates nothing, memory is as planned, and an evaluation
+ * sends activations alone.  Each rank is a process; test_mpi.sh starts four.
+ * tests/trainer/test_ranks.c checks the same on threads.
  *
- * MPI itself allocates memory, so only calls from weft's code are counted, by return address. */
+ * MPI itself allocates memory, so only calls from weft's code are counted,
+ * by return address. */
 #define _GNU_SOURCE
 #include <link.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -16,10 +17,10 @@
 
 #include "base/error.h"
 #include "compute/model/stage.h"
-#include "runs.h"
+#include "evaluations.h"
 #include "weft/comm.h"
 
-/* -- counting ------------------------------------------------------------------------------- */
+/* -- counting ------------------------------------------------------------------------------ */
 
 enum { MAX_RANGES = 16 };
 
@@ -47,56 +48,26 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { COUNTER_WORKS = 0 }; /* sanitizers replace the allocator */
-#else
-enum { COUNTER_WORKS = 1 };
-
-static void count(const void *caller)
+/* Counts a call from weft's code.  Returns whether it is one.  Sanitizers replace the functions
+ * that call it. */
+__attribute__((unused)) static bool is_own_call(const void *caller)
 {
     for (size_t i = 0; i < n_ranges; i++)
-        if ((uintptr_t)caller >= ranges[i].begin && (uintptr_t)caller < ranges[i].end)
+        if ((uintptr_t)caller >= ranges[i].begin && (uintptr_t)caller < ranges[i].end) {
             atomic_fetch_add(&n_calls, 1);
+            return true;
+        }
+    return false;
 }
 
-extern void *__libc_malloc(size_t n);
-extern void *__libc_calloc(size_t n, size_t size);
-extern void *__libc_realloc(void *at, size_t n);
-extern void *__libc_memalign(size_t align, size_t n);
+#define LIVE_COUNTS(caller) is_own_call(caller)
+#include "live_bytes.h"
 
-void *malloc(size_t n)
-{
-    count(__builtin_return_address(0));
-    return __libc_malloc(n);
-}
+/* A plan is at most 5 % above what the run allocates, and at most 2 % below it. */
+#define MAX_RATIO 1.05
+#define MIN_RATIO 0.98
 
-void *calloc(size_t n, size_t size)
-{
-    count(__builtin_return_address(0));
-    return __libc_calloc(n, size);
-}
-
-void *realloc(void *at, size_t n)
-{
-    count(__builtin_return_address(0));
-    return __libc_realloc(at, n);
-}
-
-int posix_memalign(void **out, size_t align, size_t n)
-{
-    count(__builtin_return_address(0));
-    *out = __libc_memalign(align, n);
-    return *out == NULL;
-}
-
-void *aligned_alloc(size_t align, size_t n)
-{
-    count(__builtin_return_address(0));
-    return __libc_memalign(align, n);
-}
-#endif
-
-/* -- cases ---------------------------------------------------------------------------------- */
+/* -- cases --------------------------------------------------------------------------------- */
 
 struct layout {
     const char *pp, *dp, *schedule, *chunks;
@@ -127,7 +98,7 @@ static enum weft_status count_steps(struct weft_comm *comm, struct wf_trainer *t
     for (int i = 0; i < 10; i++)
         WEFT_TRY(wf_trainer_step(t, &result, err));
     size_t calls = n_calls - before;
-    if (before == 0 && COUNTER_WORKS)
+    if (before == 0 && LIVE_BYTES_WORK)
         return WEFT_FAIL(err, WEFT_INTERNAL,
                          "the counter does not work: the trainer made no allocation");
     if (calls != 0)
@@ -136,22 +107,31 @@ static enum weft_status count_steps(struct weft_comm *comm, struct wf_trainer *t
     return WEFT_OK;
 }
 
+/* Compares the plan with the bytes of the stages and buffers.  run_case() compares it with what
+ * the rank has allocated. */
 static enum weft_status compare_memory(struct weft_comm *comm, struct wf_trainer *t,
                                        const char *name, struct weft_error *err)
 {
     struct wf_trainer_info i = wf_trainer_info(t);
-    size_t have = i.bytes.weights + i.bytes.gradients + i.bytes.packed + i.bytes.moments +
-                  i.bytes.activations + i.bytes.messages;
-    double ratio = (double)have / (double)i.bytes.planned;
-    printf("%-32s rank %u: %zu bytes, %.3f of the plan\n", name, weft_comm_rank(comm), have,
-           ratio);
-    if (fabs(ratio - 1) <= 0.05)
+    double ratio = (double)i.planned_bytes / (double)i.bytes.total;
+    if (ratio >= MIN_RATIO && ratio <= MAX_RATIO)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_INTERNAL,
                      "%s, rank %u has %zu bytes (activations %zu, messages %zu), planned "
                      "%zu",
-                     name, weft_comm_rank(comm), have, i.bytes.activations, i.bytes.messages,
-                     i.bytes.planned);
+                     name, weft_comm_rank(comm), i.bytes.total, i.bytes.activations,
+                     i.bytes.messages, i.planned_bytes);
+}
+
+static enum weft_status compare_peak(const char *name, uint32_t rank, size_t planned,
+                                     size_t peak, struct weft_error *err)
+{
+    double ratio = (double)planned / (double)peak;
+    printf("%-60s rank %u: %9zu bytes, the plan is %.4f of it\n", name, rank, peak, ratio);
+    if (!LIVE_BYTES_WORK || (ratio >= MIN_RATIO && ratio <= MAX_RATIO))
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_INTERNAL, "%s, rank %u: %zu bytes allocated, %zu planned", name,
+                     rank, peak, planned);
 }
 
 static enum weft_status run_case(struct weft_comm *comm, struct wf_train_settings *s,
@@ -160,14 +140,23 @@ static enum weft_status run_case(struct weft_comm *comm, struct wf_train_setting
 {
     char name[120];
     struct wf_trainer *t = NULL;
-    snprintf(name, sizeof name, "%s, pp %s, dp %s, %s", model, l->pp, l->dp, l->schedule);
+    uint32_t rank = weft_comm_rank(comm);
+    size_t planned = 0;
+    snprintf(name, sizeof name, "%s, pp %s, dp %s, %s, %s", model, l->pp, l->dp, l->schedule,
+             s->train.recompute);
     set_layout(s, l);
+    live_begin(rank);
     enum weft_status st = wf_trainer_new(s, comm, &t, err);
-    if (st == WEFT_OK)
+    if (st == WEFT_OK) {
+        planned = wf_trainer_info(t).planned_bytes;
         st = after(comm, t, name, err);
+    }
     wf_trainer_free(t);
     wf_settings_release(wf_train_setting_list(), s);
-    return st;
+    size_t peak = live_end();
+    return st == WEFT_OK && after == compare_memory
+               ? compare_peak(name, rank, planned, peak, err)
+               : st;
 }
 
 static enum weft_status all_allocations(struct weft_comm *comm, struct weft_error *err)
@@ -205,21 +194,47 @@ static enum weft_status all_memory(struct weft_comm *comm, struct weft_error *er
         {"1", "4", "1f1b", "1"},
         {"4", "1", "gpipe", "1"},
     };
-    for (int blocks = 0; blocks < 2; blocks++)
-        for (size_t i = 0; i < WEFT_LEN(layouts); i++) {
-            struct wf_train_settings s;
-            WEFT_TRY(wf_settings_init(wf_train_setting_list(), &s, err));
-            for (size_t k = 0; k < WEFT_LEN(keys); k++)
-                run_set(&s, keys[k][0], keys[k][1]);
-            if (blocks == 1) {
-                run_set(&s, "model.arch", "llama");
-                run_set(&s, "model.ffn", "512");
-                run_set(&s, "model.residual_block_layers", "2");
-            }
-            run_set(&s, "data.train", run_path("gpt2-tiny", "tokens.bin"));
-            WEFT_TRY(run_case(comm, &s, &layouts[i], blocks == 1 ? "blocks" : "plain",
-                              compare_memory, err));
+    static const char *const recomputes[] = {"none", "attention", "full"};
+    static const char *const models[] = {"fp32", "bf16", "blocks"};
+    for (size_t k = 0; k < WEFT_LEN(models) * WEFT_LEN(recomputes) * WEFT_LEN(layouts); k++) {
+        const char *model = models[k / WEFT_LEN(recomputes) % WEFT_LEN(models)];
+        struct wf_train_settings s;
+        WEFT_TRY(wf_settings_init(wf_train_setting_list(), &s, err));
+        for (size_t i = 0; i < WEFT_LEN(keys); i++)
+            run_set(&s, keys[i][0], keys[i][1]);
+        run_set(&s, "train.recompute", recomputes[k % WEFT_LEN(recomputes)]);
+        if (strcmp(model, "bf16") == 0)
+            run_set(&s, "train.precision", "bf16");
+        if (strcmp(model, "blocks") == 0) {
+            run_set(&s, "model.arch", "llama");
+            run_set(&s, "model.ffn", "512");
+            run_set(&s, "model.residual_block_layers", "2");
         }
+        run_set(&s, "data.train", run_path("gpt2-tiny", "tokens.bin"));
+        WEFT_TRY(run_case(comm, &s, &layouts[k / WEFT_LEN(models) / WEFT_LEN(recomputes)],
+                          model, compare_memory, err));
+    }
+    return WEFT_OK;
+}
+
+/* Evaluates in the layouts with four ranks, for all ranks belong to the run. */
+static enum weft_status all_evaluations(struct weft_comm *comm, struct weft_error *err)
+{
+    for (size_t i = 0; i < WEFT_LEN(eval_layouts); i++) {
+        struct eval_layout l = eval_layouts[i];
+        struct wf_train_settings s;
+        struct wf_trainer *t = NULL;
+        if (strcmp(l.pp, "4") != 0)
+            continue;
+        double want = eval_on_one_rank(&l);
+        eval_settings(&s, &l);
+        enum weft_status st = wf_trainer_new(&s, comm, &t, err);
+        if (st == WEFT_OK)
+            st = eval_check(comm, t, &s, want, err);
+        wf_trainer_free(t);
+        wf_settings_release(wf_train_setting_list(), &s);
+        WEFT_TRY(st);
+    }
     return WEFT_OK;
 }
 
@@ -227,6 +242,7 @@ static enum weft_status rank_main(struct weft_comm *comm, void *arg, struct weft
 {
     (void)arg;
     dl_iterate_phdr(add_object, NULL); /* the MPI module is loaded */
+    WEFT_TRY(all_evaluations(comm, err));
     WEFT_TRY(all_allocations(comm, err));
     return all_memory(comm, err);
 }

@@ -48,9 +48,11 @@ static inline void run_settings(struct wf_train_settings *s, const char *run)
         {"wd", "optim.weight_decay"},
         {"clip", "optim.clip"},
     };
+
     json_t *json = json_load_file(run_path(run, "run.json"), 0, NULL);
     assert_non_null(json);
     assert_int_equal(wf_settings_init(wf_train_setting_list(), s, NULL), WEFT_OK);
+
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         char value[40];
         const json_t *number = json_object_get(json, keys[i][0]);
@@ -58,6 +60,7 @@ static inline void run_settings(struct wf_train_settings *s, const char *run)
         snprintf(value, sizeof value, "%.17g", json_number_value(number));
         run_set(s, keys[i][1], value);
     }
+
     json_decref(json);
     run_set(s, "model.dir", run_path(run, ""));
     run_set(s, "data.train", run_path(run, "tokens.bin"));

@@ -1,5 +1,6 @@
-/* Checks that losses, norms and weights have the same bits for every number of threads, order of
- * micros, split of the backward pass and recomputation, and that a failed step changes nothing. */
+/* Checks that losses, norms and weights have the same bits for every number of
+ * threads, order of micros, split of the backward pass and recomputation, and that a
+ * failed step changes nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +61,7 @@ static uint64_t hash_run(const struct wf_train_settings *s)
     return h;
 }
 
-/* -- orders: schedules of one rank in files ------------------------------------------------- */
+/* -- orders: schedules of one rank in files ------------------------------------------------ */
 
 static void write_order(const char *path, const char *order)
 {
@@ -90,9 +91,18 @@ static const char *const orders[] = {
 struct variant {
     const char *precision, *recompute;
 };
+enum { N_KINDS = 5 };
 static const struct variant variants[] = {
-    {"fp32", "none"}, {"fp32", "attention"}, {"fp32", "full"},
-    {"bf16", "none"}, {"bf16", "attention"}, {"bf16", "full"},
+    {"fp32", "none"},
+    {"fp32", "attention"},
+    {"fp32", "full"},
+    {"fp32", "full:1"},
+    {"fp32", "attention:1,full:0"},
+    {"bf16", "none"},
+    {"bf16", "attention"},
+    {"bf16", "full"},
+    {"bf16", "full:1"},
+    {"bf16", "attention:1,full:0"},
 };
 
 static void settings_of(struct wf_train_settings *s, const char *run, const char *micros,
@@ -127,11 +137,11 @@ static void check_orders(void **state)
     struct folder f = folder_new();
     uint64_t last = 0;
     for (int p = 0; p < 2; p++) {
-        const struct variant *first = &variants[3 * p];
+        const struct variant *first = &variants[N_KINDS * p];
         uint64_t want = hash_variant(run, "4", first, 1, NULL);
         assert_true(want != last); /* the hash is sensitive to differences */
         last = want;
-        for (int v = 0; v < 3; v++)
+        for (int v = 0; v < N_KINDS; v++)
             for (size_t i = (size_t)v % EVERY; i < WEFT_LEN(orders); i += EVERY) {
                 const char *path = folder_in(&f, "order.csv");
                 unsigned threads = 1 + (unsigned)(i + (size_t)v) % 2;
@@ -148,7 +158,7 @@ static void check_threads(void **state)
 {
     static const char *const micros[] = {"1", "3", "7"};
     for (size_t m = 0; m < WEFT_LEN(micros); m++)
-        for (size_t v = 0; v < WEFT_LEN(variants); v += 3) {
+        for (size_t v = 0; v < WEFT_LEN(variants); v += N_KINDS) {
             uint64_t want = hash_variant(*state, micros[m], &variants[v], 1, NULL);
             for (unsigned threads = 2; threads <= 3; threads++)
                 if (hash_variant(*state, micros[m], &variants[v], threads, NULL) != want)
@@ -157,7 +167,7 @@ static void check_threads(void **state)
         }
 }
 
-/* -- steps that fail ------------------------------------------------------------------------ */
+/* -- steps that fail ----------------------------------------------------------------------- */
 
 /* Checks that a step fails with this message, that the weights do not change, and that the step
  * fails again. */
@@ -175,7 +185,8 @@ static void check_step_fails(struct wf_trainer *t, enum weft_status want, const 
     }
 }
 
-/* Initializes settings of gpt2-tiny with `n` generated tokens; token `odd` is outside the vocabulary. */
+/* Initializes settings of gpt2-tiny with `n` generated tokens; token `odd` is
+ * outside the vocabulary. */
 static void tokens_settings(struct wf_train_settings *s, const char *path, size_t n, size_t odd)
 {
     int32_t *tokens = malloc(n * sizeof *tokens);
@@ -193,7 +204,8 @@ static void check_vocabulary(void **state)
     struct folder f = folder_new();
     struct wf_train_settings s;
     struct wf_step_result r;
-    /* A step has 192 tokens; the invalid one is in the second step, in its second micro of four. */
+    /* A step has 192 tokens; the invalid one is in the second step, in its second
+     * micro of four. */
     tokens_settings(&s, folder_in(&f, "t.bin"), 1000, 192 + 60);
     struct wf_trainer *t = run_trainer(&s);
     assert_int_equal(wf_trainer_step(t, &r, NULL), WEFT_OK);
@@ -227,25 +239,31 @@ static void check_nan(void **state)
 {
     struct wf_train_settings s;
     size_t n;
+
     run_settings(&s, *state);
     run_set(&s, "parallel.threads", "1");
     struct wf_trainer *t = run_trainer(&s);
     const struct wf_param *params = wf_trainer_params(t, 0, &n);
+
     for (size_t i = 0; i < n; i++) {
         float *value = params[i].value, kept = value[0];
         struct weft_error err = {0};
         struct wf_step_result r;
+
         value[0] = NAN;
         wf_trainer_pack(t);
         enum weft_status st = wf_trainer_step(t, &r, &err);
+
         if (st != WEFT_NUMERIC || strstr(err.msg, "step 1, micro ") == NULL ||
             strstr(err.msg, params[i].desc.name) == NULL)
             fail_msg("%s: NaN in %s: status %d, '%s'", (char *)*state, params[i].desc.name, st,
                      err.msg);
         assert_int_equal(wf_trainer_steps_done(t), 0);
+
         value[0] = kept;
         wf_trainer_pack(t);
     }
+
     /* Failed steps have no effect on later ones. */
     uint64_t h = 1;
     for (int i = 0; i < STEPS; i++) {
@@ -254,6 +272,7 @@ static void check_nan(void **state)
         h = hash_bytes(h, &r.loss, sizeof r.loss);
         h = hash_bytes(h, &r.grad_norm, sizeof r.grad_norm);
     }
+
     h = hash_weights(h, t);
     wf_trainer_free(t);
     assert_true(h == hash_run(&s));
@@ -279,7 +298,7 @@ static void check_overflow(void **state)
     (void)state;
 }
 
-/* -- invalid settings ----------------------------------------------------------------------- */
+/* -- invalid settings ---------------------------------------------------------------------- */
 
 static void check_settings(void **state)
 {
@@ -295,18 +314,22 @@ static void check_settings(void **state)
         {"data.batch", "1000", WEFT_DATA, "tokens"},
         {"model.dir", "nothing-here", WEFT_CKPT, "nothing-here"},
     };
+
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         struct wf_train_settings s;
         struct wf_trainer *t = NULL;
         struct weft_error err = {0};
         run_settings(&s, "gpt2-tiny");
         run_set(&s, cases[i].key, cases[i].value);
+
         assert_int_equal(wf_trainer_new(&s, NULL, &t, &err), cases[i].status);
         if (strstr(err.msg, cases[i].words) == NULL)
             fail_msg("'%s' lacks '%s'", err.msg, cases[i].words);
+
         assert_null(t);
         wf_settings_release(wf_train_setting_list(), &s);
     }
+
     struct wf_train_settings s;
     struct wf_trainer *t = NULL;
     run_settings(&s, "gpt2-tiny");

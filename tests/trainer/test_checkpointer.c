@@ -1,5 +1,5 @@
-/* Checks the checkpointer without a trainer: ranks write shards of one parameter, and the stored
- * values are compared with a formula. */
+/* Checks the checkpointer without a trainer: ranks write shards of one parameter, and the
+ * stored values are compared with a formula. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,19 +105,23 @@ static enum weft_status run_steps(struct job *job, struct weft_comm *comm,
                                           .value = s.value,
                                           .m = s.m,
                                           .v = s.v};
+
     struct wf_checkpointer_setup setup = setup_of(job, comm, &tensor);
     struct wf_checkpointer *c = NULL;
     WEFT_TRY(wf_checkpointer_new(&setup, &c, err));
     enum weft_status st = WEFT_OK;
+
     for (uint64_t step = 1; st == WEFT_OK && step <= job->steps; step++) {
         fill(&s, step, tensor.begin, tensor.n);
         st = wf_checkpointer_after_step(c, step, err);
     }
+
     if (st == WEFT_OK && job->save_at_end) {
         struct weft_error cause = {0};
         if (wf_checkpointer_save(c, job->steps, &cause) != job->want_save)
             st = WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: save: %.200s", rank, cause.msg);
     }
+
     wf_checkpointer_free(c);
     return st;
 }

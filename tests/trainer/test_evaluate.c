@@ -13,10 +13,11 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "support/folder.h"
+#include "support/wire.h"
 #include "training/trainer/evaluate.h"
 #include "training/trainer/load.h"
 
-enum { N = 103, SEQ = 16 };
+enum { N = 103, SEQ = 16, MAX_RANKS = 4 };
 
 struct rig {
     struct folder folder;
@@ -56,9 +57,11 @@ static double expected(const struct rig *r, size_t n_targets)
     size_t vocab = r->model->vocab;
     float *logits = malloc(vocab * sizeof *logits);
     double total = 0;
+
     if (wf_infer_new(&spec, &m, &err) != WEFT_OK ||
         wf_load_infer(r->weights, m, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
+
     for (size_t i = 0; i < n_targets; i++) {
         double sum = 0;
         if (i % SEQ == 0)
@@ -68,37 +71,37 @@ static double expected(const struct rig *r, size_t n_targets)
             sum += exp(logits[v]);
         total += log(sum) - logits[r->tokens[i + 1]];
     }
+
     wf_infer_free(m);
     free(logits);
     return total / (double)n_targets;
 }
 
-static struct wf_tstage *make_stage(const struct rig *r, uint32_t rows)
+static struct wf_evaluator_spec spec_of(const struct rig *r, uint32_t rows)
 {
-    struct wf_tstage_spec spec = {.model = *r->model,
-                                  .item1 = r->model->layers + 2,
-                                  .seq = SEQ,
-                                  .row_counts = {rows},
-                                  .n_row_counts = 1,
-                                  .slots = 1,
-                                  .precision = WF_DTYPE_F32,
-                                  .fast_sums = true,
-                                  .recompute = WF_RECOMPUTE_FULL,
-                                  .pool = r->pool};
-    struct wf_tstage *t = NULL;
-    struct weft_error err = {.msg = ""};
-    if (wf_tstage_new(&spec, &t, &err) != WEFT_OK ||
-        wf_load_stage(r->weights, t, &err) != WEFT_OK)
-        fail_msg("%s", err.msg);
-    return t;
+    return (struct wf_evaluator_spec){.weights = r->weights,
+                                      .rows = rows,
+                                      .seq = SEQ,
+                                      .precision = WF_DTYPE_F32,
+                                      .pool = r->pool};
 }
 
-static struct wf_shards *write_shard(const struct rig *r, size_t n)
+static struct wf_evaluator *make_evaluator(const struct rig *r, uint32_t rows)
+{
+    struct wf_evaluator_spec spec = spec_of(r, rows);
+    struct wf_evaluator *x = NULL;
+    struct weft_error err = {.msg = ""};
+    if (wf_evaluator_new(&spec, NULL, &x, &err) != WEFT_OK)
+        fail_msg("%s", err.msg);
+    return x;
+}
+
+static struct wf_shards *write_shard(const struct rig *r, size_t n, uint32_t vocab)
 {
     const char *path = folder_in(&r->folder, "val-000000.bin");
     struct wf_shards *s = NULL;
     struct weft_error err = {.msg = ""};
-    if (wf_shard_write(path, r->model->vocab, r->tokens, n, &err) != WEFT_OK ||
+    if (wf_shard_write(path, vocab, r->tokens, n, &err) != WEFT_OK ||
         wf_shards_open(path, &s, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     return s;
@@ -117,15 +120,16 @@ static void losses_are_means_over_all_tokens(void **state)
         {SEQ, 1, 0, SEQ - 1},     {SEQ + 1, 1, 0, SEQ}, {SEQ + 2, 1, 1, SEQ},
         {SEQ + 2, 2, 0, SEQ + 1},
     };
+
     struct rig r;
     rig_init(&r, *state);
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
-        struct wf_shards *shards = write_shard(&r, cases[i].n);
-        struct wf_tstage *t = make_stage(&r, cases[i].rows);
-        struct wf_evaluate_data data = {shards, cases[i].rows, SEQ, r.model->vocab,
-                                        cases[i].batches};
+        struct wf_shards *shards = write_shard(&r, cases[i].n, r.model->vocab);
+        struct wf_evaluator *t = make_evaluator(&r, cases[i].rows);
+        struct wf_evaluate_data data = {shards, cases[i].batches};
         struct wf_evaluation e;
         struct weft_error err = {.msg = ""};
+
         for (int again = 0; again < 2; again++) {
             if (wf_evaluate(t, &data, &e, &err) != WEFT_OK)
                 fail_msg("%s", err.msg);
@@ -134,9 +138,74 @@ static void losses_are_means_over_all_tokens(void **state)
             if (fabs(e.loss - want) > 1e-5 * want)
                 fail_msg("case %zu: %g, want %g", i, e.loss, want);
         }
-        wf_tstage_free(t);
+
+        wf_evaluator_free(t);
         wf_shards_free(shards);
     }
+    rig_release(&r);
+}
+
+/* One evaluation on several ranks. */
+struct ranks_case {
+    struct rig *r;
+    const struct wf_shards *shards;
+    uint32_t rows;
+    double loss;                  /* of one rank */
+    struct wire wires[MAX_RANKS]; /* bytes that each rank sends */
+};
+
+static enum weft_status evaluate_rank(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    struct ranks_case *c = arg;
+    struct wf_evaluator_spec spec = spec_of(c->r, c->rows);
+    const struct wf_evaluate_data data = {c->shards, 0};
+    struct wf_evaluator *x = NULL;
+    struct wf_evaluation e = {0};
+    struct wf_pool *pool = NULL;
+    WEFT_TRY(wf_pool_new(1, &pool, err));
+    spec.pool = pool;
+    wire_count(comm, &c->wires[weft_comm_rank(comm)]);
+    enum weft_status st = wf_evaluator_new(&spec, comm, &x, err);
+    if (st == WEFT_OK)
+        st = wf_evaluate(x, &data, &e, err);
+    wf_evaluator_free(x);
+    wf_pool_free(pool);
+    if (st == WEFT_OK && (e.loss != c->loss || e.tokens != N - 1))
+        return WEFT_FAIL(err, WEFT_INTERNAL, "rank %u: loss %.17g of %llu tokens, want %.17g",
+                         weft_comm_rank(comm), e.loss, (unsigned long long)e.tokens, c->loss);
+    return st;
+}
+
+static void ranks_do_not_change_a_bit(void **state)
+{
+    struct rig r;
+    rig_init(&r, *state);
+    struct wf_shards *shards = write_shard(&r, N, r.model->vocab);
+    for (uint32_t rows = 1; rows <= 3; rows += 2) {
+        struct wf_evaluator *x = make_evaluator(&r, rows);
+        struct wf_evaluation one;
+        const struct wf_evaluate_data data = {shards, 0};
+        assert_int_equal(wf_evaluate(x, &data, &one, NULL), WEFT_OK);
+        wf_evaluator_free(x);
+        for (uint32_t n = 2; n <= MAX_RANKS && n <= r.model->layers; n++) {
+            struct weft_error err = {.msg = ""};
+            struct ranks_case c = {.r = &r, .shards = shards, .rows = rows, .loss = one.loss};
+            if (weft_comm_run_threads(n, evaluate_rank, &c, &err) != WEFT_OK)
+                fail_msg("%u ranks: %s", n, err.msg);
+            /* Every rank but the last sends one activation per batch, and blocks with it. */
+            uint64_t batches = (N - 1 + rows * SEQ - 1) / (rows * SEQ);
+            uint64_t activation = (uint64_t)rows * SEQ * r.model->dim * sizeof(float);
+            for (uint32_t rank = 0; rank < n; rank++) {
+                uint64_t got = c.wires[rank].bytes[WF_COMM_CHANNEL_FORWARD];
+                assert_int_equal(c.wires[rank].bytes[WF_COMM_CHANNEL_BACKWARD], 0);
+                if (r.model->residual_block_layers == 0)
+                    assert_int_equal(got, rank + 1 < n ? batches * activation : 0);
+                else
+                    assert_true(rank + 1 < n ? got > batches * activation : got == 0);
+            }
+        }
+    }
+    wf_shards_free(shards);
     rig_release(&r);
 }
 
@@ -145,21 +214,24 @@ static void invalid_data_is_rejected(void **state)
     struct rig r;
     (void)state;
     rig_init(&r, "gpt2-tiny");
-    struct wf_tstage *t = make_stage(&r, 1);
-    struct wf_shards *shards = write_shard(&r, 1);
+    struct wf_evaluator *t = make_evaluator(&r, 1);
+    struct wf_shards *shards = write_shard(&r, 1, r.model->vocab);
     struct wf_evaluation e;
     struct weft_error err = {.msg = ""};
-    struct wf_evaluate_data data = {shards, 1, SEQ, r.model->vocab, 0};
+    struct wf_evaluate_data data = {shards, 0};
     assert_int_equal(wf_evaluate(t, &data, &e, &err), WEFT_DATA);
     wf_shards_free(shards);
-    shards = write_shard(&r, N);
+    r.tokens[N / 2] = (int32_t)r.model->vocab; /* not in the vocabulary */
+    shards = write_shard(&r, N, r.model->vocab + 1);
     data.shards = shards;
-    data.vocab = 3; /* the data has larger tokens */
     assert_int_equal(wf_evaluate(t, &data, &e, &err), WEFT_DATA);
-    data.seq = 0;
-    assert_int_equal(wf_evaluate(t, &data, &e, &err), WEFT_USAGE);
     wf_shards_free(shards);
-    wf_tstage_free(t);
+    wf_evaluator_free(t);
+    t = NULL;
+    struct wf_evaluator_spec spec = spec_of(&r, 1);
+    spec.seq = 0;
+    assert_int_equal(wf_evaluator_new(&spec, NULL, &t, &err), WEFT_USAGE);
+    assert_null(t);
     rig_release(&r);
 }
 
@@ -180,11 +252,13 @@ static void token_bytes_come_from_meta_json(void **state)
         {"{", 0},
         {"", 0},
     };
+
     struct rig r;
     (void)state;
     rig_init(&r, "gpt2-tiny");
-    struct wf_shards *shards = write_shard(&r, N);
+    struct wf_shards *shards = write_shard(&r, N, r.model->vocab);
     assert_true(wf_evaluate_token_bytes(shards) == 0);
+
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         FILE *out = fopen(folder_in(&r.folder, "meta.json"), "w");
         fputs(cases[i].meta, out);
@@ -192,6 +266,7 @@ static void token_bytes_come_from_meta_json(void **state)
         if (wf_evaluate_token_bytes(shards) != cases[i].want)
             fail_msg("%s: %g", cases[i].meta, wf_evaluate_token_bytes(shards));
     }
+
     wf_shards_free(shards);
     rig_release(&r);
 }
@@ -202,6 +277,10 @@ int main(void)
         {"gpt2", losses_are_means_over_all_tokens, NULL, NULL, "gpt2-tiny"},
         {"llama", losses_are_means_over_all_tokens, NULL, NULL, "llama-tiny"},
         {"residual", losses_are_means_over_all_tokens, NULL, NULL, "llama-tiny-tied-residual"},
+        {"ranks of gpt2", ranks_do_not_change_a_bit, NULL, NULL, "gpt2-tiny"},
+        {"ranks of llama", ranks_do_not_change_a_bit, NULL, NULL, "llama-tiny"},
+        {"ranks of residual", ranks_do_not_change_a_bit, NULL, NULL,
+         "llama-tiny-tied-residual"},
         cmocka_unit_test(invalid_data_is_rejected),
         cmocka_unit_test(token_bytes_come_from_meta_json),
     };

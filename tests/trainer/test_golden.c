@@ -44,7 +44,8 @@ static void check_near(const char *run, uint32_t micros, uint64_t step, const ch
                  (int)step, what, got, want, fabs(got - want) / fabs(want));
 }
 
-/* Names in the GPT-2 reference lack the prefix "transformer.", as in older files. */
+/* Finds a tensor.  Names in the GPT-2 reference lack the prefix "transformer.", as
+ * in older files. */
 static const struct wf_safetensors_tensor *find(const struct wf_safetensors *file,
                                                 const char *name)
 {
@@ -60,9 +61,11 @@ static void check_weights(const char *run, const struct wf_trainer *t, double bo
     struct wf_safetensors *file = NULL;
     struct weft_error err = {0};
     size_t n;
+
     const struct wf_param *params = wf_trainer_params(t, 0, &n);
     assert_int_equal(wf_safetensors_open(run_path(run, "final.safetensors"), &file, &err),
                      WEFT_OK);
+
     for (size_t i = 0; i < n; i++) {
         const struct wf_param *p = &params[i];
         const struct wf_safetensors_tensor *want = find(file, p->desc.name);
@@ -70,12 +73,15 @@ static void check_weights(const char *run, const struct wf_trainer *t, double bo
         assert_non_null(values);
         assert_non_null(want);
         assert_int_equal(wf_safetensors_read(file, want, 0, p->n, values, &err), WEFT_OK);
+
         for (size_t k = 0; k < p->n; k++)
             if (!(fabs((double)p->value[k] - (double)values[k]) <= bound))
                 fail_msg("%s: %s[%zu] is %.8g, want %.8g", run, p->desc.name, k,
                          (double)p->value[k], (double)values[k]);
+
         free(values);
     }
+
     wf_safetensors_free(file);
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs tests/trainer/mpi_ranks.c as four ranks of $MPI with the launcher $MPI_RUN.
+# Runs the program $MPI_RANKS as $N_RANKS (4) ranks of $MPI with the launcher $MPI_RUN.
 set -euo pipefail
 : "${MPI:?}" "${MPI_RANKS:?}"
 if [ -z "${MPI_RUN-}" ]; then
@@ -12,4 +12,4 @@ if [ "$MPI" = openmpi ]; then
     options=(--oversubscribe --mca mpi_yield_when_idle 1)
     [ "$(id -u)" -ne 0 ] || options+=(--allow-run-as-root)
 fi
-exec "$MPI_RUN" "${options[@]}" -n 4 "$MPI_RANKS" </dev/null
+exec "$MPI_RUN" "${options[@]}" -n "${N_RANKS:-4}" "$MPI_RANKS" </dev/null

@@ -1,4 +1,4 @@
-/* Checks training on several ranks, each a thread: traffic is as predicted, memory is as planned, a
+/* Checks training on several ranks, each a thread: traffic is as predicted, a
  * step allocates nothing, and a failure on one rank is reported on all ranks. */
 #define _GNU_SOURCE
 #include <math.h>
@@ -15,12 +15,12 @@
 #include "base/error.h"
 #include "compute/model/stage.h"
 #include "counter.h"
+#include "evaluations.h"
 #include "runs.h"
 #include "training/trainer/trainer_priv.h"
 #include "weft/comm.h"
-#include "weft/traffic.h"
 
-/* -- running ranks -------------------------------------------------------------------------- */
+/* -- running ranks ------------------------------------------------------------------------- */
 
 struct ranks {
     struct wf_train_settings settings;
@@ -58,7 +58,7 @@ static void set_layout(struct ranks *r, const char *pp, const char *dp, const ch
     run_set(&r->settings, "train.timeout", "10");
 }
 
-/* -- bytes ---------------------------------------------------------------------------------- */
+/* -- bytes --------------------------------------------------------------------------------- */
 
 static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
@@ -68,9 +68,11 @@ static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct 
     struct weft_traffic_step want;
     struct wf_step_result result;
     uint32_t rank = weft_comm_rank(comm);
+
     (void)arg;
     WEFT_TRY(wf_trainer_step(trainer, &result, err));
     WEFT_TRY(weft_traffic_step_init(&want, wf_topology_traffic(l, 0), payload, err));
+
     uint64_t forward = 0, backward = 0;
     enum weft_status st = WEFT_OK;
     for (size_t i = 0; i < want.n_links; i++) {
@@ -79,6 +81,7 @@ static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct 
             continue;
         forward += link->forward_bytes;
         backward += link->backward_bytes;
+
         uint64_t f = weft_exec_bytes_to(trainer->exec, link->to, false);
         uint64_t b = weft_exec_bytes_to(trainer->exec, link->to, true);
         if (f != link->forward_bytes || b != link->backward_bytes)
@@ -87,12 +90,15 @@ static enum weft_status compare_bytes(struct weft_comm *comm, void *arg, struct 
                            link->to, (size_t)f, (size_t)b, link->forward_bytes,
                            link->backward_bytes);
     }
+
     for (uint32_t r = 0; r < l->pp; r++) { /* no other bytes were sent */
         forward -= weft_exec_bytes_to(trainer->exec, r, false);
         backward -= weft_exec_bytes_to(trainer->exec, r, true);
     }
+
     if (st == WEFT_OK && (forward != 0 || backward != 0))
         st = WEFT_FAIL(err, WEFT_INTERNAL, "rank %u sent more than predicted", rank);
+
     weft_traffic_step_release(&want);
     return st;
 }
@@ -117,51 +123,7 @@ static void check_bytes(void **state)
         }
 }
 
-/* -- memory --------------------------------------------------------------------------------- */
-
-static enum weft_status compare_memory(struct weft_comm *comm, void *arg,
-                                       struct weft_error *err)
-{
-    struct wf_trainer_info i = wf_trainer_info(trainer);
-    size_t have = i.bytes.weights + i.bytes.gradients + i.bytes.packed + i.bytes.moments +
-                  i.bytes.activations + i.bytes.messages;
-    (void)arg;
-    if (fabs((double)have / (double)i.bytes.planned - 1) <= 0.05)
-        return WEFT_OK;
-    return WEFT_FAIL(
-        err, WEFT_INTERNAL,
-        "pp %u, dp %u, %u stages, rank %u has %zu bytes (activations %zu, messages %zu), "
-        "planned %zu",
-        i.topology->pp, i.topology->dp, i.topology->n_stages, weft_comm_rank(comm), have,
-        i.bytes.activations, i.bytes.messages, i.bytes.planned);
-}
-
-static void check_memory(void **state)
-{
-    static const char *const keys[][2] = {
-        {"model.arch", "gpt2"}, {"model.layers", "8"},     {"model.dim", "128"},
-        {"model.heads", "4"},   {"model.vocab", "1024"},   {"model.ctx", "96"},
-        {"data.batch", "32"},   {"parallel.micros", "16"}, {"data.seq", "40"},
-    };
-    static const char *const layouts[][4] = {
-        {"1", "1", "1f1b", "1"},  {"2", "1", "1f1b", "1"},  {"4", "1", "1f1b", "1"},
-        {"2", "2", "zb-h1", "1"}, {"2", "1", "zb-v", "2"},  {"2", "1", "interleaved-1f1b", "3"},
-        {"1", "4", "1f1b", "1"},  {"2", "1", "gpipe", "1"},
-    };
-    (void)state;
-    for (size_t k = 0; k < WEFT_LEN(layouts); k++) {
-        struct ranks r = {.after = compare_memory};
-        assert_int_equal(wf_settings_init(wf_train_setting_list(), &r.settings, NULL), WEFT_OK);
-        for (size_t i = 0; i < WEFT_LEN(keys); i++)
-            run_set(&r.settings, keys[i][0], keys[i][1]);
-        run_set(&r.settings, "data.train", run_path("gpt2-tiny", "tokens.bin"));
-        set_layout(&r, layouts[k][0], layouts[k][1], layouts[k][2]);
-        run_set(&r.settings, "parallel.chunks", layouts[k][3]);
-        run_ranks(&r, WEFT_OK, "");
-    }
-}
-
-/* -- allocations ---------------------------------------------------------------------------- */
+/* -- allocations --------------------------------------------------------------------------- */
 
 static enum weft_status count_calls(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
@@ -199,25 +161,28 @@ static void check_allocations(void **state)
     }
 }
 
-/* -- failures ------------------------------------------------------------------------------- */
+/* -- failures ------------------------------------------------------------------------------ */
 
-/* Puts a NaN into each stage in turn: the step fails on all ranks with the same message, and the
- * run continues once the weight is restored. */
+/* Puts a NaN into each stage in turn: the step fails on all ranks with the same message, and
+ * the run continues once the weight is restored. */
 static enum weft_status fail_by_nan(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
     const struct wf_topology *l = wf_trainer_info(trainer).topology;
     struct wf_step_result result;
     (void)arg;
+
     for (uint32_t s = 0; s < l->n_stages; s++) {
         struct weft_error bad = {0};
         size_t n;
         const struct wf_param *p = wf_trainer_params(trainer, s, &n);
         float kept = 0;
+
         if (p != NULL) {
             kept = p[n / 2].value[0];
             p[n / 2].value[0] = NAN;
             wf_trainer_pack(trainer);
         }
+
         enum weft_status st = wf_trainer_step(trainer, &result, &bad);
         if (st != WEFT_NUMERIC || strstr(bad.msg, "step 1, micro 0: ") == NULL)
             return WEFT_FAIL(err, WEFT_INTERNAL, "stage %u, rank %u: status %d, %.300s", s,
@@ -225,11 +190,13 @@ static enum weft_status fail_by_nan(struct weft_comm *comm, void *arg, struct we
         if (p != NULL && strstr(bad.msg, p[n / 2].desc.name) == NULL)
             return WEFT_FAIL(err, WEFT_INTERNAL, "the message lacks %s: %.300s",
                              p[n / 2].desc.name, bad.msg);
+
         if (p != NULL) {
             p[n / 2].value[0] = kept;
             wf_trainer_pack(trainer);
         }
     }
+
     WEFT_TRY(wf_trainer_step(trainer, &result, err));
     return result.step == 1 ? WEFT_OK : WEFT_FAIL(err, WEFT_INTERNAL, "not the first step");
 }
@@ -294,11 +261,35 @@ static void check_silent_rank(void **state)
     run_ranks(&r, WEFT_PEER, "rank 1 has sent no heartbeat");
 }
 
+/* -- evaluation ------------------------------------------------------------------------------ */
+
+struct evaluation {
+    struct ranks ranks;
+    double want;
+};
+
+static enum weft_status evaluate(struct weft_comm *comm, void *arg, struct weft_error *err)
+{
+    const struct evaluation *x = arg;
+    return eval_check(comm, trainer, &x->ranks.settings, x->want, err);
+}
+
+static void check_evaluation(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < WEFT_LEN(eval_layouts); i++) {
+        struct evaluation x = {.ranks = {.after = evaluate},
+                               .want = eval_on_one_rank(&eval_layouts[i])};
+        eval_settings(&x.ranks.settings, &eval_layouts[i]);
+        run_ranks(&x.ranks, WEFT_OK, "");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_bytes),
-        cmocka_unit_test(check_memory),
+        cmocka_unit_test(check_evaluation),
         {"allocations, gpt2", check_allocations, NULL, NULL, (void *)"gpt2-tiny"},
         {"allocations, residuals", check_allocations, NULL, NULL,
          (void *)"llama-tiny-tied-residual"},

@@ -56,9 +56,11 @@ static void write_checkpoints(struct rig *r)
     struct wf_text config = {0}, model = {0};
     const struct wf_hf_metadata metadata = {"float32", -1, -1};
     struct weft_error err = {0};
+
     assert_non_null(tensors);
     wf_settings_print(wf_train_setting_list(), &r->settings, &config);
     assert_int_equal(wf_hf_config_write(&r->model, &metadata, &model, &err), WEFT_OK);
+
     for (size_t i = 0, at = 0; i < r->params.n; at += tensors[i++].n) {
         const struct wf_param_desc *d = &r->params.at[i];
         tensors[i] = (struct wf_checkpoint_tensor){.name = d->name,
@@ -69,6 +71,7 @@ static void write_checkpoints(struct rig *r)
                                                    .m = r->values[1] + at,
                                                    .v = r->values[2] + at};
     }
+
     const struct wf_checkpointer_setup setup = {.root = r->root,
                                                 .config = config.at,
                                                 .model = model.at,
@@ -76,6 +79,7 @@ static void write_checkpoints(struct rig *r)
                                                 .n_tensors = r->params.n,
                                                 .every = 1,
                                                 .keep = KEEP};
+
     struct wf_checkpointer *c = NULL;
     assert_int_equal(wf_checkpointer_new(&setup, &c, &err), WEFT_OK);
     for (uint64_t step = 1; step <= LAST_STEP; step++) {
@@ -83,6 +87,7 @@ static void write_checkpoints(struct rig *r)
         assert_int_equal(wf_checkpointer_after_step(c, step, &err), WEFT_OK);
         assert_int_equal(wf_checkpointer_poll(c).saved, step);
     }
+
     wf_checkpointer_free(c);
     wf_text_release(&config);
     wf_text_release(&model);
@@ -123,6 +128,7 @@ static enum weft_status resume(struct rig *r, const char *root, const char *path
 {
     struct wf_load_range *ranges = calloc(r->params.n * WF_STORE_N_FIELDS, sizeof *ranges);
     size_t n = 0;
+
     assert_non_null(ranges);
     fill(r, 0);
     for (unsigned f = 0; f < WF_STORE_N_FIELDS; f++)
@@ -130,6 +136,7 @@ static enum weft_status resume(struct rig *r, const char *root, const char *path
             ranges[n] =
                 (struct wf_load_range){r->params.at[i].name, (enum wf_store_field)f, 0,
                                        wf_param_size(&r->params.at[i]), r->values[f] + at};
+
     const struct wf_resume_setup setup = {.pool = r->pool,
                                           .root = root,
                                           .path = path,
@@ -138,6 +145,7 @@ static enum weft_status resume(struct rig *r, const char *root, const char *path
                                           .settings = &r->settings,
                                           .ranges = ranges,
                                           .n_ranges = n};
+
     enum weft_status st = wf_resume_load(&setup, out, err);
     free(ranges);
     return st;

@@ -1,5 +1,5 @@
-/* Finds the minimum makespan and span of tiny problems by trying every order of every rank: slow,
- * simple, and independent of the code under test. */
+/* Finds the minimum makespan and span of tiny problems by trying every order of every rank:
+ * slow, simple, and independent of the code under test. */
 #ifndef TESTS_TUNE_BRUTE_H
 #define TESTS_TUNE_BRUTE_H
 
@@ -13,7 +13,8 @@ enum { BRUTE_RANKS = 4, BRUTE_STAGES = 6, BRUTE_MICROS = 4, BRUTE_OPS = 64, BRUT
 struct brute {
     int ranks, stages, micros, passes;
     int rank_of[BRUTE_STAGES];
-    int time[3][BRUTE_STAGES], hop;
+    int time[3][BRUTE_STAGES];
+    int hop[2][BRUTE_STAGES]; /* delay between stages s and s + 1, forward and backward */
     int delta[3][BRUTE_STAGES], limit[BRUTE_RANKS];
     bool any_order; /* micros of a row in any order; otherwise ascending */
 
@@ -24,7 +25,7 @@ struct brute {
     int makespan, span; /* minimum; -1: no order runs */
 };
 
-/* The id of an action is (pass * stages + stage) * micros + micro. */
+/* Returns the id of an action. */
 static int brute_op(const struct brute *b, int pass, int stage, int micro)
 {
     return (pass * b->stages + stage) * b->micros + micro;
@@ -41,32 +42,38 @@ static void brute_extend(struct brute *b, int rank, unsigned char *list, int n, 
         memcpy(b->lists[rank] + (size_t)b->n_rows[rank]++ * BRUTE_OPS, list, (size_t)n);
         return;
     }
+
     for (int op = 0; op < b->passes * b->stages * b->micros && !b->too_many; op++) {
         int micro = op % b->micros, row = op / b->micros, stage = row % b->stages;
         int pass = row / b->stages;
+
         if (b->rank_of[stage] != rank || (done >> op & 1))
             continue;
         if (pass > 0 && !(done >> (op - b->stages * b->micros) & 1))
             continue;
         if (!b->any_order && micro > 0 && !(done >> (op - 1) & 1))
             continue;
+
         int now = mem + b->delta[pass][stage];
         if (now > b->limit[rank])
             continue;
+
         list[n] = (unsigned char)op;
         brute_extend(b, rank, list, n + 1, done | UINT64_C(1) << op, now);
     }
 }
 
-/* Times one choice of lists, with ranks starting no earlier than `release`.  Returns false for a
- * deadlock. */
+/* Times one choice of lists, with ranks starting no earlier than `release`.  Returns false
+ * for a deadlock. */
 static bool brute_time(const struct brute *b, const int *release, int *first, int *last)
 {
     int end[BRUTE_OPS * 2], pc[BRUTE_RANKS] = {0}, left = b->passes * b->stages * b->micros;
+
     for (int i = 0; i < left; i++)
         end[i] = -1;
     for (int r = 0; r < b->ranks; r++)
         last[r] = release[r];
+
     for (bool moved = true; moved && left > 0;) {
         moved = false;
         for (int r = 0; r < b->ranks; r++)
@@ -75,13 +82,16 @@ static bool brute_time(const struct brute *b, const int *release, int *first, in
                 int micro = op % b->micros, row = op / b->micros, stage = row % b->stages;
                 int pass = row / b->stages, t = last[r];
                 int other = pass == 0 ? stage - 1 : pass == 1 ? stage + 1 : -1;
+
                 if (other >= 0 && other < b->stages) {
                     int arrival = end[brute_op(b, pass, other, micro)];
                     if (arrival < 0)
                         break;
-                    arrival += b->rank_of[other] == r ? 0 : b->hop;
+                    arrival +=
+                        b->rank_of[other] == r ? 0 : b->hop[pass][pass == 0 ? other : stage];
                     t = arrival > t ? arrival : t;
                 }
+
                 if (pc[r] == 0)
                     first[r] = t;
                 last[r] = end[op] = t + b->time[pass][stage];

@@ -16,7 +16,8 @@ enum { SLOW = 1 };
 enum { SLOW = 0 };
 #endif
 
-/* Returns n where a sweep tries one case in n.  Tuning takes ten times longer under a sanitizer. */
+/* Returns n where a sweep tries one case in n.  Tuning takes ten times longer
+ * under a sanitizer. */
 static inline int stride(void)
 {
     if (SLOW)

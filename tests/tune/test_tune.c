@@ -7,6 +7,7 @@ static void check_optimum(void **state)
 {
     struct lines l;
     int n = 0, turn = 0, equal = 0, proven = 0;
+
     (void)state;
     for (lines_open(&l, "golden_optimum.txt"); lines_next(&l);) {
         double f = lines_number(&l, 2), i = lines_number(&l, 3), w = lines_number(&l, 4);
@@ -19,26 +20,30 @@ static void check_optimum(void **state)
                                       .minimize = WEFT_MINIMIZE_MAKESPAN,
                                       .cost = &cost,
                                       .memory = &memory};
+
         struct weft_tune_result r;
         if (turn++ % stride() != 0)
             continue;
+
         tune(&l, &p, 20000, &r);
         if (r.makespan < best - 1e-9 || r.makespan > 1.03 * best)
             fail_line(&l, "%g, but %g is the optimum", r.makespan, best);
         if (r.proven && r.makespan > best + 1e-9)
             fail_line(&l, "%g is said to be proven, but %g is possible", r.makespan, best);
+
         n++;
         equal += r.makespan <= best + 1e-9;
         proven += r.proven;
         weft_tune_result_release(&r);
     }
+
     print_message("optimal %d of %d, proven %d\n", equal, n, proven);
     assert_in_range(n, 360 / stride(), 10000);
     assert_in_range(equal, (98 * n + 99) / 100, n);
     assert_in_range(proven, 98 * n / 100, n);
 }
 
-/* -- reproducibility, all placements ------------------------------------------------------ */
+/* -- reproducibility, all placements ------------------------------------------------------- */
 
 static bool count_calls(const struct weft_tune_progress *p, void *user)
 {
@@ -74,6 +79,7 @@ static void check_placements(void **state)
         {WEFT_PLACEMENT_WAVE, 2, 4, 3, false, WEFT_MINIMIZE_MAKESPAN, 4},
         {WEFT_PLACEMENT_WAVE, 3, 5, 4, true, WEFT_MINIMIZE_SPAN, 1e9},
     };
+
     static const struct lines nowhere;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -88,24 +94,29 @@ static void check_placements(void **state)
                                       .minimize = cases[i].minimize,
                                       .cost = &cost,
                                       .memory = &memory};
+
         struct weft_tune_result a, b;
         char *first = NULL, *second = NULL;
         tune(&nowhere, &p, 3000, &a);
         tune(&nowhere, &p, 3000, &b);
+
         weft_schedule_print(a.schedule, WEFT_TEXT_FORMAT_CSV, &first, NULL, NULL);
         weft_schedule_print(b.schedule, WEFT_TEXT_FORMAT_CSV, &second, NULL, NULL);
         assert_string_equal(first, second);
         assert_int_equal(a.evaluations, b.evaluations);
+
         free(first);
         free(second);
         weft_tune_result_release(&a);
         weft_tune_result_release(&b);
+
         int calls = 0;
         struct weft_tune_options watched = {
             .iterations = 2000, .progress = count_calls, .user = &calls};
         assert_int_equal(weft_tune(&p, &watched, &a, NULL), WEFT_OK);
         assert_true(calls > 0);
         weft_tune_result_release(&a);
+
         watched.progress = stop_at_once;
         assert_int_equal(weft_tune(&p, &watched, &a, NULL), WEFT_OK);
         weft_tune_result_release(&a);
@@ -117,18 +128,20 @@ static uint32_t draw(uint64_t *at, uint32_t n)
     return wf_random_below(5, 2, (*at)++, n);
 }
 
-/* Tunes random problems that are too large to try every order; tune() compares the result with the
- * bounds, by makespan and by span. */
+/* Tunes random problems that are too large to try every order; tune() compares the result with
+ * the bounds, by makespan and by span. */
 static void check_random(void **state)
 {
     static const struct lines nowhere;
     uint64_t at = 0;
     int proven = 0, n = 0;
+
     (void)state;
     for (int turn = 0; turn < 250 / stride(); turn++) {
         uint32_t ranks = 2 + draw(&at, 4), chunks = 1 + draw(&at, 3), stages = ranks * chunks;
         double f[16], i[16], w[16], df[16], di[16], dw[16], limit[8];
         bool alike = draw(&at, 2) == 0;
+
         for (uint32_t s = 0; s < stages; s++) {
             bool same = alike && s > 0;
             f[s] = same ? f[0] : 1 + draw(&at, 9);
@@ -138,8 +151,10 @@ static void check_random(void **state)
             di[s] = same ? di[0] : (double)draw(&at, 6) - 4;
             dw[s] = -df[s] - di[s];
         }
+
         for (uint32_t r = 0; r < ranks; r++)
             limit[r] = r > 0 && alike ? limit[0] : chunks * (9 + draw(&at, 30));
+
         struct weft_cost cost = {
             .f = {f, stages}, .i = {i, stages}, .w = {w, stages}, .hop = draw(&at, 2) * 0.5};
         struct weft_memory_cost memory = {
@@ -155,12 +170,14 @@ static void check_random(void **state)
                                                                     : WEFT_MINIMIZE_MAKESPAN,
                                       .cost = &cost,
                                       .memory = &memory};
+
         struct weft_tune_result r;
         tune(&nowhere, &p, 600, &r);
         proven += r.proven;
         n++;
         weft_tune_result_release(&r);
     }
+
     print_message("%d random problems, %d proven\n", n, proven);
 }
 
@@ -182,6 +199,7 @@ static void check_refused(void **state)
         {.ranks = 2, .micros = 2, .memory = &tight},
         {.ranks = 2, .micros = 2, .memory = &none},
     };
+
     const struct weft_tune_options options = {.iterations = 10};
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -192,7 +210,7 @@ static void check_refused(void **state)
     }
 }
 
-/* -- layouts ------------------------------------------------------------------------------ */
+/* -- layouts ------------------------------------------------------------------------------- */
 
 static void check_layouts(void **state)
 {
@@ -206,25 +224,30 @@ static void check_layouts(void **state)
                                     .minimize = WEFT_MINIMIZE_MAKESPAN,
                                     .iterations = 2000};
     struct weft_layouts all, few;
+
     (void)state;
     assert_int_equal(weft_tune_layouts(&p, 5, &all, NULL), WEFT_OK);
     assert_int_equal(all.n, 5);
+
     for (size_t i = 0; i < all.n; i++) {
         const struct weft_layout *l = &all.at[i];
         assert_true(i == 0 || all.at[i - 1].time <= l->time);
         assert_true(l->bound > 0 && l->bound <= l->time * (1 + 1e-9));
         assert_int_equal(l->micros * l->rows, 8);
     }
+
     /* With less memory the best layout is not faster, and no rank exceeds the limit. */
     p.bytes_limit = all.at[0].peak_bytes - 1;
     assert_int_equal(weft_tune_layouts(&p, 5, &few, NULL), WEFT_OK);
     assert_true(few.n > 0 && few.at[0].time >= all.at[0].time * (1 - 1e-9));
     for (size_t i = 0; i < few.n; i++)
         assert_true(few.at[i].peak_bytes <= p.bytes_limit);
+
     weft_layouts_release(&few);
     weft_layouts_release(&all);
     p.bytes_limit = 50;
     assert_int_equal(weft_tune_layouts(&p, 5, &few, NULL), WEFT_USAGE);
+
     /* On a cluster, all layouts use all of its ranks. */
     p.bytes_limit = 0;
     p.ranks = 0;
@@ -232,6 +255,7 @@ static void check_layouts(void **state)
     assert_int_equal(
         weft_cluster_parse("node:2 rank:4 intra:200GB/s,2us inter:25GB/s,8us", &cluster, NULL),
         WEFT_OK);
+
     p.cluster = &cluster;
     assert_int_equal(weft_tune_layouts(&p, 20, &all, NULL), WEFT_OK);
     for (size_t i = 0; i < all.n; i++)

@@ -1,4 +1,5 @@
-/* The verifier against a slow executor on many small schedules, correct and incorrect ones. */
+/* Compares the verifier with a slow executor on many small schedules, correct and incorrect
+ * ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,9 +28,10 @@ static const size_t least_per_mille[N_VERDICTS] = {200, 100, 50, 20, 40};
 struct tally {
     size_t verdict[N_VERDICTS];
     size_t refused, lowered, by_pair, blocking, paired, two_way, reduced, unreduced;
+    size_t forward_only;
 };
 
-/* -- generating a case ---------------------------------------------------------------------- */
+/* -- generating a case --------------------------------------------------------------------- */
 
 /* Generates a schedule with or without messages; returns false if the sizes are rejected. */
 static bool generated(struct table *t, struct dice *d)
@@ -38,8 +40,7 @@ static bool generated(struct table *t, struct dice *d)
     const struct weft_generator *all = weft_generator_list(&n);
     const struct weft_generator *g = &all[dice_below(d, (uint32_t)n)];
     struct weft_gen_params params = {.ranks = 1 + dice_below(d, 4),
-                                     .micros = 1 + dice_below(d, dice_once_in(d, 4) ? 10 : 5),
-                                     .idle_hints = dice_once_in(d, 4)};
+                                     .micros = 1 + dice_below(d, dice_once_in(d, 4) ? 10 : 5)};
 
     if (g->flags & WEFT_GEN_USES_CHUNKS)
         params.chunks = 1 + dice_below(d, 3);
@@ -49,13 +50,17 @@ static bool generated(struct table *t, struct dice *d)
     struct weft_schedule *s = NULL, *lowered = NULL;
     if (weft_schedule_generate(g->name, &params, &s, NULL) != WEFT_OK)
         return false;
-    uint32_t how = dice_below(d, 4);
-
-    if (how > 0)
-        assert_int_equal(
-            weft_schedule_lower(s, how == 1 ? WEFT_LOWERING_PYTORCH : WEFT_LOWERING_LATE,
-                                &lowered, NULL),
-            WEFT_OK);
+    if (dice_once_in(d, 8)) {
+        struct weft_schedule *forward = NULL;
+        assert_int_equal(weft_schedule_forward_only(s, &forward, NULL), WEFT_OK);
+        weft_schedule_free(s);
+        s = forward;
+    }
+    bool for_torch = weft_schedule_placement(s)->n_pipes == 1 && dice_once_in(d, 2);
+    uint32_t how = for_torch ? dice_below(d, WEFT_N_LOWERINGS) : WEFT_LOWERING_WEFT;
+    if (!dice_once_in(d, 4))
+        assert_int_equal(weft_schedule_lower(s, (enum weft_lowering)how, &lowered, NULL),
+                         WEFT_OK);
     bool fits = table_read(t, lowered != NULL ? lowered : s);
     weft_schedule_free(s);
     weft_schedule_free(lowered);
@@ -87,8 +92,6 @@ struct extent {
 
 static void extend(struct extent *e, struct weft_action a)
 {
-    if (a.kind == WEFT_ACT_IDLE)
-        return;
     e->n_actions++;
     if (a.stage >= e->stages)
         e->stages = a.stage + 1;
@@ -118,7 +121,7 @@ static struct weft_channel_model make_transport(struct dice *d)
                                        .by_pair = dice_once_in(d, 3)};
 }
 
-/* -- checking it ---------------------------------------------------------------------------- */
+/* -- checking it --------------------------------------------------------------------------- */
 
 static bool found(const struct weft_verify_result *r, unsigned rules)
 {
@@ -142,7 +145,7 @@ static bool agrees(enum verdict v, const struct weft_verify_result *r)
                found(r, RULE(MISSING) | RULE(DUPLICATE) | RULE(MIXED) | RULE(RANK) |
                             RULE(MESSAGE));
     case VERDICT_ORDER:
-        return found(r, RULE(ORDER) | RULE(DUPLICATE)); /* a second REDUCE_GRAD */
+        return found(r, RULE(ORDER) | RULE(WAIT) | RULE(DUPLICATE)); /* a second REDUCE_GRAD */
     case VERDICT_CHANNEL:
         return found(r, RULE(CHANNEL));
     case VERDICT_DEADLOCK:
@@ -153,7 +156,7 @@ static bool agrees(enum verdict v, const struct weft_verify_result *r)
     return false;
 }
 
-/* The only error is that some ranks reduce and others do not. */
+/* Returns true if the only error is that some ranks reduce and others do not. */
 static bool is_unreduced(const struct weft_verify_result *r)
 {
     for (size_t i = 0; i < r->n_findings; i++)
@@ -163,7 +166,7 @@ static bool is_unreduced(const struct weft_verify_result *r)
     return r->n_findings > 0;
 }
 
-/* The position of a finding is an action, or the end of a list. */
+/* Returns true if the position of every finding is an action or the end of a list. */
 static bool places_exist(const struct weft_schedule *s, const struct weft_verify_result *r)
 {
     for (size_t i = 0; i < r->n_findings && i < WEFT_MAX_FINDINGS; i++)
@@ -174,7 +177,8 @@ static bool places_exist(const struct weft_schedule *s, const struct weft_verify
     return true;
 }
 
-/* Every rank of a deadlock cycle waits for the next one, the last for the first. */
+/* Returns true if every rank of a deadlock cycle waits for the next one, and the last for the
+ * first. */
 static bool cycle_closes(const struct weft_verify_result *r)
 {
     if (!found(r, RULE(DEADLOCK)))
@@ -185,7 +189,7 @@ static bool cycle_closes(const struct weft_verify_result *r)
     return r->n_cycle > 0;
 }
 
-/* A correct schedule stays correct when lowered; an incorrect one must not crash. */
+/* Lowers a schedule.  A correct schedule must stay correct; an incorrect one must not crash. */
 static bool lowers(const struct weft_schedule *s, enum weft_lowering how, bool right)
 {
     struct weft_schedule *lowered = NULL;
@@ -210,10 +214,11 @@ static void judge(const struct weft_schedule *s, const char *text, struct dice *
 
     assert_int_equal(weft_verify(s, &transport, &r, NULL), WEFT_OK);
     bool right = v == VERDICT_VALID, lowered = weft_schedule_is_lowered(s);
-    if (!agrees(v, &r) || !cycle_closes(&r) || !places_exist(s, &r) ||
-        !roundtrips_text(s, true) ||
-        (!lowered &&
-         !(lowers(s, WEFT_LOWERING_LATE, right) && lowers(s, WEFT_LOWERING_PYTORCH, right)))) {
+    bool one_pipe = weft_schedule_placement(s)->n_pipes == 1, can_lower = true;
+    for (int how = 0; !lowered && how < (one_pipe ? WEFT_N_LOWERINGS : 1); how++)
+        can_lower = can_lower && lowers(s, (enum weft_lowering)how, right);
+    if (!agrees(v, &r) || !cycle_closes(&r) || !places_exist(s, &r) || !roundtrips_text(s) ||
+        !can_lower) {
         print_error("case %zu, depth %zu, channels by %s:\n%s", (size_t)d->stream,
                     transport.depth, transport.by_pair ? "pair" : "direction", text);
         print_error("executor: %s\nverifier: %zu findings\n", verdict_name(v), r.n_findings);
@@ -229,6 +234,7 @@ static void judge(const struct weft_schedule *s, const char *text, struct dice *
     tally->two_way += weft_schedule_placement(s)->n_pipes > 1;
     tally->reduced += strstr(text, "REDUCE_GRAD") != NULL;
     tally->unreduced += is_unreduced(&r);
+    tally->forward_only += right && strpbrk(text, "BIW") == NULL;
     weft_verify_result_release(&r);
 }
 
@@ -260,8 +266,7 @@ static void run_case(uint64_t number, struct table *t, struct tally *tally)
 
     struct weft_schedule *s = NULL;
     struct weft_error err = {.msg = ""};
-    enum weft_status st =
-        weft_schedule_parse(text.at, text.len, "random", dice_once_in(&d, 2), &s, &err);
+    enum weft_status st = weft_schedule_parse(text.at, text.len, "random", &s, &err);
     /* An empty row is rejected except at the end, where it is an empty line. */
     if (!e.empty_row && st != (possible ? WEFT_OK : WEFT_SCHEDULE)) {
         print_error("case %zu: parsed with status %d: %s\n%s", (size_t)number, st, err.msg,
@@ -290,9 +295,10 @@ static void check_random(void **state)
         print_message("%-11s %zu\n", verdict_name((enum verdict)v), tally.verdict[v]);
     print_message(
         "rejected by the parser %zu; with messages %zu, by pair %zu, blocking %zu; with "
-        "pairs %zu; two-way %zu; with reductions %zu, with some of them only %zu\n",
+        "pairs %zu; two-way %zu; with reductions %zu, with some of them only %zu; correct "
+        "forward-only %zu\n",
         tally.refused, tally.lowered, tally.by_pair, tally.blocking, tally.paired,
-        tally.two_way, tally.reduced, tally.unreduced);
+        tally.two_way, tally.reduced, tally.unreduced, tally.forward_only);
 
     for (int v = 0; v < N_VERDICTS; v++)
         assert_true(tally.verdict[v] * 1000 >= least_per_mille[v] * n_cases);
@@ -304,6 +310,7 @@ static void check_random(void **state)
     assert_true(tally.two_way > n_cases / 10);
     assert_true(tally.reduced > n_cases / 10);
     assert_true(tally.unreduced > n_cases / 200);
+    assert_true(tally.forward_only > n_cases / 100);
 }
 
 int main(void)

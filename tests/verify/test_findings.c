@@ -1,4 +1,4 @@
-/* Small incorrect schedules and their findings.  The first group passes the validator of
+/* Tests the findings for small incorrect schedules.  The first group passes the validator of
  * PyTorch's pipelining. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,6 +76,21 @@ static struct finding_case {
      "0F0,0F1,0B0,0B1\n2F0,2B0,2F1,2B1", BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, 4,
      "stage 1, micro 1: no backward"},
 
+    /* -- forward-only -- */
+    {"a forward-only schedule needs every forward", "0F0,0F1,0F2\n1F0,1F2", BUFFERED, DIRECTION,
+     WEFT_RULE_MISSING, 1, 2, "stage 1, micro 1: no forward"},
+    {"a forward-only schedule needs its messages", "0F0,0SEND_F0,0F1\n1RECV_F0,1F0,1F1",
+     BUFFERED, DIRECTION, WEFT_RULE_MISSING, 0, 2,
+     "stage 0, micro 1: the output is not sent (SEND_F)"},
+    {"a forward-only schedule may deadlock", "0F0,2F1,0F1,2F0\n1F1,1F0", BUFFERED, DIRECTION,
+     WEFT_RULE_DEADLOCK, 0, 1, "2F1 waits for 1F1 of rank 1"},
+    {"all backwards but one are missing", "0F0,0F1,0B0\n1F0,1F1", BUFFERED, DIRECTION,
+     WEFT_RULE_MISSING, 1, 0, "stage 1, micro 0: no backward"},
+    {"a gradient message without a backward", "0F0,0SEND_F0,0RECV_B0\n1RECV_F0,1F0", BUFFERED,
+     DIRECTION, WEFT_RULE_MISSING, 0, 2, "stage 0, micro 0: no backward"},
+    {"a reduction without a backward", "0F0,0REDUCE_GRAD", BUFFERED, DIRECTION,
+     WEFT_RULE_MISSING, 0, 0, "stage 0, micro 0: no backward"},
+
     /* -- computing -- */
     {"a backward before its forward", "0B0,0F0", BUFFERED, DIRECTION, WEFT_RULE_ORDER, 0, 0,
      "0B0 runs before its forward"},
@@ -99,6 +114,35 @@ static struct finding_case {
      BUFFERED, DIRECTION, WEFT_RULE_DEADLOCK, 0, 2, "action 2: 0B0 waits for 1B0 of rank 1"},
     {"a pair whose backward precedes its forward", "(0F1;0B0)OVERLAP_F_B,0F0,0B1", BUFFERED,
      DIRECTION, WEFT_RULE_ORDER, 0, 1, "0B0 runs before its forward"},
+
+    /* -- waits -- */
+    {"a send without a wait",
+     "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0", BUFFERED, PAIR,
+     WEFT_RULE_WAIT, 0, 1, "0SEND_F0 has no wait after it"},
+    {"a wait before its send",
+     "0F0,0WAIT_SEND_F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0",
+     BUFFERED, PAIR, WEFT_RULE_WAIT, 0, 1,
+     "0WAIT_SEND_F0 waits for a send that is not under way"},
+    {"two waits for a send",
+     "0F0,0SEND_F0,0WAIT_SEND_F0,0RECV_B0,0B0,0WAIT_SEND_F0\n"
+     "1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0",
+     BUFFERED, PAIR, WEFT_RULE_WAIT, 0, 5,
+     "0WAIT_SEND_F0 waits for a send that is not under way"},
+    {"a wait in front of what the receiver waits for",
+     "0F0,0SEND_F0,0WAIT_SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0WAIT_SEND_F1\n"
+     "1RECV_F1,1F1,1RECV_F0,1F0,1B0,1SEND_B0,1B1,1SEND_B1,1WAIT_SEND_B0,1WAIT_SEND_B1",
+     BUFFERED, PAIR, WEFT_RULE_CHANNEL, 1, 0, "1RECV_F1"},
+    {"a wait that deadlocks",
+     "0F0,0SEND_F0,0F1,0SEND_F1,0WAIT_SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0WAIT_SEND_F0\n"
+     "1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1WAIT_SEND_B1",
+     BUFFERED, PAIR, WEFT_RULE_DEADLOCK, 0, 4, "0WAIT_SEND_F1 waits for 1RECV_F1 of rank 1"},
+    {"two reductions at once", "0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD,1WAIT_REDUCE_GRAD",
+     BUFFERED, PAIR, WEFT_RULE_WAIT, 0, 5, "0REDUCE_GRAD starts while another reduction"},
+    {"a reduction without a wait",
+     "0F0,1F0,1B0,1REDUCE_GRAD,1WAIT_REDUCE_GRAD,0B0,0REDUCE_GRAD", BUFFERED, PAIR,
+     WEFT_RULE_WAIT, 0, 6, "0REDUCE_GRAD has no wait after it"},
+    {"a wait for another reduction", "0F0,1F0,1B0,1REDUCE_GRAD,0WAIT_REDUCE_GRAD,0B0", BUFFERED,
+     PAIR, WEFT_RULE_MISSING, 0, 5, "0REDUCE_GRAD is missing"},
 
     /* -- messages -- */
     {"a forward before its receive", "0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1RECV_F0,1B0,1SEND_B0",
@@ -261,6 +305,19 @@ static void check_cycle(const struct weft_verify_result *r)
     }
 }
 
+/* The detail of a finding follows the position with which its text starts, if it starts with
+ * one. */
+static void check_detail(const struct weft_finding *f)
+{
+    char action[60], rank[30];
+    int n = snprintf(action, sizeof action, "rank %u, action %zu: ", f->rank, f->position);
+    int m = snprintf(rank, sizeof rank, "rank %u: ", f->rank);
+    bool at_action = f->has_position && strncmp(f->text, action, (size_t)n) == 0;
+    bool at_rank = f->has_position && strncmp(f->text, rank, (size_t)m) == 0;
+    assert_int_equal(f->detail, at_action ? n : at_rank ? m : 0);
+    assert_int_not_equal(strncmp(f->text + f->detail, "rank ", 5), 0);
+}
+
 /* Every stored finding has a text, and the expected one is among them. */
 static bool has_finding(const struct weft_verify_result *r, const struct finding_case *c)
 {
@@ -269,6 +326,7 @@ static bool has_finding(const struct weft_verify_result *r, const struct finding
         const struct weft_finding *f = &r->findings[i];
         assert_string_not_equal(weft_rule_name(f->rule), "?");
         assert_true(strlen(f->text) > 10);
+        check_detail(f);
         if ((int)f->rule == c->rule && (int)f->rank == c->rank &&
             f->has_position == (c->position != NOWHERE) &&
             (!f->has_position || f->position == (size_t)c->position) &&
@@ -293,7 +351,7 @@ static void check_finding(void **state)
     struct weft_schedule *s = NULL;
     struct weft_error err = {.msg = ""};
     struct weft_verify_result r;
-    enum weft_status st = weft_schedule_parse(c->text, strlen(c->text), "t", false, &s, &err);
+    enum weft_status st = weft_schedule_parse(c->text, strlen(c->text), "t", &s, &err);
 
     if (c->rule == UNREADABLE) {
         assert_int_equal(st, WEFT_SCHEDULE);
@@ -314,7 +372,7 @@ static void check_finding(void **state)
     weft_schedule_free(s);
 }
 
-/* -- channel models ------------------------------------------------------------------------- */
+/* -- channel models ------------------------------------------------------------------------ */
 
 /* 1F1B sends in both directions at the same time in its steady state.  With late receives,
  * two ranks then both block at a send.  With PyTorch's common order of all messages they do
@@ -325,12 +383,12 @@ static struct transport_case {
     size_t depth;
     bool right;
 } transports[] = {
-    {"1f1b, late receives, buffered", WEFT_LOWERING_LATE, BUFFERED, true},
-    {"1f1b, late receives, depth 1", WEFT_LOWERING_LATE, 1, true},
-    {"1f1b, late receives, rendezvous", WEFT_LOWERING_LATE, 0, false},
-    {"1f1b, as PyTorch, buffered", WEFT_LOWERING_PYTORCH, BUFFERED, true},
-    {"1f1b, as PyTorch, depth 1", WEFT_LOWERING_PYTORCH, 1, true},
-    {"1f1b, as PyTorch, rendezvous", WEFT_LOWERING_PYTORCH, 0, true},
+    {"1f1b, late receives, buffered", WEFT_LOWERING_WEFT, BUFFERED, true},
+    {"1f1b, late receives, depth 1", WEFT_LOWERING_WEFT, 1, true},
+    {"1f1b, late receives, rendezvous", WEFT_LOWERING_WEFT, 0, false},
+    {"1f1b, as PyTorch, buffered", WEFT_LOWERING_TORCH_2_10, BUFFERED, true},
+    {"1f1b, as PyTorch, depth 1", WEFT_LOWERING_TORCH_2_10, 1, true},
+    {"1f1b, as PyTorch, rendezvous", WEFT_LOWERING_TORCH_2_10, 0, true},
 };
 
 static void check_transport(void **state)
@@ -361,12 +419,13 @@ static void check_many(void **state)
     char text[4096] = "";
     size_t n = 0;
     for (int m = 0; m < 100; m++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s0F%d,0F%d", m > 0 ? "," : "", m, m);
+        n += (size_t)snprintf(text + n, sizeof text - n, "0F%d,0F%d,", m, m);
+    n += (size_t)snprintf(text + n, sizeof text - n, "0B0");
     struct weft_schedule *s = NULL;
     struct weft_verify_result r;
-    assert_int_equal(weft_schedule_parse(text, n, "t", false, &s, NULL), WEFT_OK);
+    assert_int_equal(weft_schedule_parse(text, n, "t", &s, NULL), WEFT_OK);
     assert_int_equal(weft_verify(s, NULL, &r, NULL), WEFT_OK);
-    assert_int_equal(r.n_findings, 100 + 100); /* each forward twice, no backward */
+    assert_int_equal(r.n_findings, 100 + 99); /* each forward twice, one backward only */
     assert_int_equal(r.findings[WEFT_MAX_FINDINGS - 1].rule, WEFT_RULE_DUPLICATE);
     weft_verify_result_release(&r);
     weft_schedule_free(s);

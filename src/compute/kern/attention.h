@@ -37,20 +37,23 @@ struct wf_attention {
  * must be 64-byte aligned. */
 size_t wf_attention_scratch(const struct wf_attention *a);
 
-/* The _tasks functions return the number of tasks.  The other functions run one task in the
- * calling thread. */
+/* Returns the number of tasks of the forward. */
 size_t wf_attention_forward_tasks(const struct wf_attention *a);
+/* Runs one task of the forward in the calling thread. */
 void wf_attention_forward(const struct wf_attention *a, size_t task, void *scratch);
 
+/* Returns the number of tasks of the backward. */
 size_t wf_attention_backward_tasks(const struct wf_attention *a);
+/* Runs one task of the backward in the calling thread. */
 void wf_attention_backward(const struct wf_attention *a, size_t task, void *scratch);
 
-/* Compute all tasks in plain C, in double, for tests.  The backward does not support aliased
- * matrices. */
+/* Computes all tasks of the forward in plain C, in double, for tests. */
 void wf_attention_forward_ref(const struct wf_attention *a);
+/* Computes all tasks of the backward in plain C, in double, for tests.  Does not support
+ * aliased matrices. */
 void wf_attention_backward_ref(const struct wf_attention *a);
 
-/* Run one task with the code for one instruction set, for tests and benchmarks.  Return false
+/* Runs one task with the code for one instruction set, for tests and benchmarks.  Returns false
  * if the machine or the build does not support it. */
 _Bool wf_attention_forward_of(enum wf_isa isa, const struct wf_attention *a, size_t task,
                               void *scratch);

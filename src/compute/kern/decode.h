@@ -29,6 +29,7 @@ struct wf_gemv {
 
 /* Computes the outputs [row0, row1). */
 void wf_gemv_rows(const struct wf_gemv *g, size_t row0, size_t row1);
+/* Computes the outputs [row0, row1) in plain C, for tests. */
 void wf_gemv_ref(const struct wf_gemv *g, size_t row0, size_t row1);
 
 /* Arguments of wf_attend(): out = softmax(scale * q k^T) v, for one query and n >= 1 keys and
@@ -44,9 +45,10 @@ struct wf_attend {
 
 /* Computes a->out. */
 void wf_attend(const struct wf_attend *a);
+/* Computes a->out in plain C, for tests. */
 void wf_attend_ref(const struct wf_attend *a);
 
-/* Run the code for one instruction set, for tests.  Return false if the machine or the build
+/* Runs the code for one instruction set, for tests.  Returns false if the machine or the build
  * does not support it. */
 bool wf_gemv_rows_of(enum wf_isa isa, const struct wf_gemv *g, size_t row0, size_t row1);
 bool wf_attend_of(enum wf_isa isa, const struct wf_attend *a);

@@ -17,7 +17,7 @@ extern const struct wf_gemm_kernel wf_gemm_kernel_avx2, wf_gemm_kernel_avx512;
 extern const struct wf_gemm_kernel wf_gemm_kernel_bf16;
 #endif
 
-const struct wf_gemm_kernel *wf_gemm_kernel_of(enum wf_isa isa, enum wf_pack_form form)
+const struct wf_gemm_kernel *wf_gemm_kernel_of(enum wf_isa isa, enum wf_pack form)
 {
     if (isa > wf_isa())
         return NULL;
@@ -34,14 +34,14 @@ const struct wf_gemm_kernel *wf_gemm_kernel_of(enum wf_isa isa, enum wf_pack_for
 
 /* -- packed factors ------------------------------------------------------------------------ */
 
-enum wf_pack_form wf_pack_form(enum wf_dtype type)
+enum wf_pack wf_pack_form(enum wf_dtype type)
 {
     if (type == WF_DTYPE_F32)
         return WF_PACK_F32;
     return wf_isa() >= WF_ISA_AVX512_BF16 ? WF_PACK_BF16_PAIRS : WF_PACK_BF16_AS_F32;
 }
 
-size_t wf_packed_bytes(size_t k, size_t n, enum wf_pack_form form)
+size_t wf_packed_bytes(size_t k, size_t n, enum wf_pack form)
 {
     return wf_pack_bytes(k, wf_panels_of(n) * WF_PANEL, form);
 }
@@ -81,7 +81,7 @@ struct tiling {
 
 struct wf_gemm {
     struct wf_gemm_shape shape;
-    enum wf_pack_form form;
+    enum wf_pack form;
     const struct wf_gemm_kernel *kernel;
     unsigned workers;
     /* C is narrower than fp32 and k has several slices, so partial sums are kept in scratch
@@ -146,20 +146,31 @@ static struct tiling tiling_for(const struct wf_gemm_shape *s, size_t rows, unsi
     return split_last_tiles(tiling, threads, many_slices);
 }
 
-static enum weft_status make_scratch(struct wf_gemm *p, struct weft_error *err)
+/* Sets everything that follows from the shape and the number of threads, except the tilings:
+ * the form of the factors, and the sizes of the scratch memory. */
+static void set_sizes(struct wf_gemm *p, const struct wf_gemm_shape *shape,
+                      const size_t *row_counts, size_t n_row_counts, unsigned threads)
 {
     size_t rows = 0, cols = 0;
-    for (size_t i = 0; i < p->n_tilings; i++) {
-        rows = p->tilings[i].tile_rows > rows ? p->tilings[i].tile_rows : rows;
-        cols = p->tilings[i].tile_cols > cols ? p->tilings[i].tile_cols : cols;
+    for (size_t i = 0; i < n_row_counts; i++) {
+        struct tiling tiling = tiling_for(shape, row_counts[i], threads);
+        rows = wf_size_max(rows, tiling.tile_rows);
+        cols = wf_size_max(cols, tiling.tile_cols);
     }
 
+    p->shape = *shape;
+    p->form = wf_pack_form(shape->type);
+    p->workers = threads;
+    p->c_buffered = shape->c_type != WF_DTYPE_F32 && shape->k > wf_pack_k_slice(shape->k);
     p->a_offset = p->c_buffered ? wf_size_round_up(rows * cols * 4, 64) : 0;
     p->scratch_bytes = p->a_offset;
     if (p->form == WF_PACK_BF16_AS_F32) /* the kernel reads rows of fp32 */
         p->scratch_bytes += wf_size_round_up(rows * wf_pack_k_slice(p->shape.k) * 4, 64);
     p->scratch_bytes += 64; /* avoids a size of zero, and cache lines that two workers share */
+}
 
+static enum weft_status make_scratch(struct wf_gemm *p, struct weft_error *err)
+{
     p->scratch = wf_pages_alloc(p->scratch_bytes * p->workers);
     if (p->scratch == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM,
@@ -176,11 +187,8 @@ enum weft_status wf_gemm_new(const struct wf_gemm_shape *shape, const size_t *ro
     struct wf_gemm *p = calloc(1, sizeof *p);
     if (p == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "matrix product: out of memory");
-    p->shape = *shape;
-    p->form = wf_pack_form(shape->type);
+    set_sizes(p, shape, row_counts, n_row_counts, wf_pool_threads(pool));
     p->kernel = wf_gemm_kernel_of(wf_isa(), p->form);
-    p->workers = wf_pool_threads(pool);
-    p->c_buffered = shape->c_type != WF_DTYPE_F32 && shape->k > wf_pack_k_slice(shape->k);
 
     p->n_tilings = n_row_counts;
     p->tilings = calloc(n_row_counts, sizeof *p->tilings);
@@ -212,6 +220,14 @@ void wf_gemm_free(struct wf_gemm *p)
 size_t wf_gemm_bytes(const struct wf_gemm *p)
 {
     return p->scratch_bytes * p->workers;
+}
+
+size_t wf_gemm_count_bytes(const struct wf_gemm_shape *shape, const size_t *row_counts,
+                           size_t n_row_counts, unsigned threads)
+{
+    struct wf_gemm sizes;
+    set_sizes(&sizes, shape, row_counts, n_row_counts, threads);
+    return wf_gemm_bytes(&sizes);
 }
 
 struct gemm_run {

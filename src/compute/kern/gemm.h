@@ -41,7 +41,7 @@ enum { WF_PACK_ROWS = 16 };
 /* -- packed factors ------------------------------------------------------------------------ */
 
 /* The memory layout of a panel's elements. */
-enum wf_pack_form {
+enum wf_pack {
     WF_PACK_F32,
     /* Elements are rounded to bf16 but stored as fp32, for machines without bf16 dot
      * products. */
@@ -53,14 +53,14 @@ enum wf_pack_form {
 struct wf_packed {
     /* `k` may exceed the number of rows of the matrix; the additional rows are zero. */
     size_t k, n;
-    enum wf_pack_form form;
+    enum wf_pack form;
     void *at; /* borrowed */
 };
 
 /* Returns the form that this machine uses for factors of this type. */
-enum wf_pack_form wf_pack_form(enum wf_dtype type);
+enum wf_pack wf_pack_form(enum wf_dtype type);
 /* Returns the bytes of a packed (k, n) factor. */
-size_t wf_packed_bytes(size_t k, size_t n, enum wf_pack_form form);
+size_t wf_packed_bytes(size_t k, size_t n, enum wf_pack form);
 /* Returns the number of rows per slice of a factor with k rows.  A factor with few rows has a
  * single slice. */
 static inline size_t wf_pack_k_slice(size_t k)
@@ -102,6 +102,10 @@ enum weft_status wf_gemm_new(const struct wf_gemm_shape *shape, const size_t *ro
 void wf_gemm_free(struct wf_gemm *p); /* NULL is allowed */
 /* Returns the size of the scratch memory in bytes. */
 size_t wf_gemm_bytes(const struct wf_gemm *p);
+/* Returns wf_gemm_bytes() of a product that wf_gemm_new() would create for a pool of `threads`
+ * threads. */
+size_t wf_gemm_count_bytes(const struct wf_gemm_shape *shape, const size_t *row_counts,
+                           size_t n_row_counts, unsigned threads);
 
 /* Called once rows [row0, row1) x columns [col0, col1) of C are complete, by the worker that
  * has them in its cache. */
@@ -135,6 +139,9 @@ enum weft_status wf_wgrad_new(size_t max_k, size_t max_n, enum wf_dtype type,
 void wf_wgrad_free(struct wf_wgrad *o); /* NULL is allowed */
 /* Returns the size of the scratch memory in bytes. */
 size_t wf_wgrad_bytes(const struct wf_wgrad *o);
+/* Returns wf_wgrad_bytes() of what wf_wgrad_new() would create for a pool of `threads`
+ * threads. */
+size_t wf_wgrad_count_bytes(size_t max_k, size_t max_n, enum wf_dtype type, unsigned threads);
 
 /* Computes sink (m, n) (+)= A^T B, with A (k, m) and B (k, n) of the type given to
  * wf_wgrad_new().  Every WF_WGRAD_TOKENS rows are a separate contribution.  Returns true if a

@@ -1,5 +1,5 @@
 /* The interface between products (gemm.c, wgrad.c) and their inner loops: one table of
- * functions per instruction set (fast/gemm.c, gemm_bf16.c), and the sizes they agree on. */
+ * functions per instruction set (fast/gemm.c, gemm_bf16.c), and the sizes that both use. */
 #ifndef COMPUTE_KERN_GEMM_KERNEL_H
 #define COMPUTE_KERN_GEMM_KERNEL_H
 
@@ -94,7 +94,7 @@ struct wf_gemm_kernel {
 };
 
 /* Returns the bytes of k rows of a panel of `width` columns. */
-static inline size_t wf_pack_bytes(size_t k, size_t width, enum wf_pack_form form)
+static inline size_t wf_pack_bytes(size_t k, size_t width, enum wf_pack form)
 {
     return form == WF_PACK_BF16_PAIRS ? (k + 1) / 2 * width * 4 : k * width * 4;
 }
@@ -102,16 +102,18 @@ static inline size_t wf_pack_bytes(size_t k, size_t width, enum wf_pack_form for
 /* Returns the distance between the starts of consecutive strips, in bytes.  If strips began at
  * multiples of 4 KiB, they would evict each other from a first-level cache while they are
  * packed. */
-static inline size_t wf_strip_bytes(size_t k, enum wf_pack_form form)
+static inline size_t wf_strip_bytes(size_t k, enum wf_pack form)
 {
     return wf_size_round_up(wf_pack_bytes(k, WF_STRIP, form), 64) + 64;
 }
 
+/* Returns the number of panels that `cols` columns need. */
 static inline size_t wf_panels_of(size_t cols)
 {
     return (cols + WF_PANEL - 1) / WF_PANEL;
 }
 
+/* Returns the number of strips that `rows` rows need. */
 static inline size_t wf_strips_of(size_t rows)
 {
     return (rows + WF_STRIP - 1) / WF_STRIP;
@@ -136,6 +138,6 @@ static inline size_t wf_gemm_target_tasks(unsigned threads)
 
 /* Returns the kernel for an instruction set and a form; NULL if the machine or the build does
  * not support it. */
-const struct wf_gemm_kernel *wf_gemm_kernel_of(enum wf_isa isa, enum wf_pack_form form);
+const struct wf_gemm_kernel *wf_gemm_kernel_of(enum wf_isa isa, enum wf_pack form);
 
 #endif

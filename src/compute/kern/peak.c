@@ -56,8 +56,8 @@ static int64_t time_once(struct wf_pool *pool, struct peak_run *m)
     return took > 0 ? took : 1;
 }
 
-/* Returns the best of several attempts, by wall time or by the CPU time of the fastest thread.
- */
+/* Returns the best of several attempts, by wall time or by the CPU time of the fastest
+ * thread. */
 static double measure(struct wf_pool *pool, enum wf_dtype type, bool cpu_time)
 {
     struct peak_run m = {.loop = loop_for(type), .rounds = 1000};
@@ -85,8 +85,7 @@ double wf_peak_flops_cpu_time(struct wf_pool *pool, enum wf_dtype type)
     return measure(pool, type, true);
 }
 
-/* -- sampling during other work
- * ----------------------------------------------------------------- */
+/* -- sampling during other work ------------------------------------------------------------ */
 
 enum {
     SAMPLE_PERIOD_NS = 20000000,

@@ -17,6 +17,8 @@ double wf_peak_flops(struct wf_pool *pool, enum wf_dtype type);
  * whereas a separate measurement may see other conditions.  wf_peak_sampler_free() ends the
  * sampling.  The sampler occupies wf_pool_set_hook(), which must be unused. */
 struct wf_peak_sampler;
+
+/* Creates a sampler and starts the sampling.  The caller owns *out. */
 enum weft_status wf_peak_sampler_new(struct wf_pool *pool, enum wf_dtype type,
                                      struct wf_peak_sampler **out, struct weft_error *err);
 void wf_peak_sampler_free(struct wf_peak_sampler *b); /* NULL is allowed */

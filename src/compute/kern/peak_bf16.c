@@ -5,8 +5,9 @@
 
 #include <immintrin.h>
 
-/* The pairs are zeros, hidden from the compiler.  The sums keep their values, which all differ,
- * and the units are as busy as with other data. */
+/* Runs independent chains of products of pairs.  The pairs are zeros, hidden from the
+ * compiler.  The sums keep their values, which all differ, and the units are as busy as
+ * with other data. */
 static float run(size_t rounds)
 {
     volatile int opaque = 0;

@@ -35,10 +35,12 @@ unsigned wf_pool_threads(const struct wf_pool *pool);
  * created the pool may call it, and not from a task. */
 void wf_pool_run(struct wf_pool *pool, size_t n_tasks, wf_task_fn *fn, void *arg);
 
-/* Sets a function that each thread calls after each of its tasks; worker 0 is the calling
- * thread.  The hook serves work that cannot wait for the end of a long run.  NULL removes the
- * hook.  The hook must not be changed while the pool runs. */
+/* A function that a worker calls between tasks; worker 0 is the calling thread. */
 typedef void wf_pool_hook_fn(void *arg, unsigned worker);
+
+/* Sets a function that each thread calls after each of its tasks.  The hook serves work that
+ * cannot wait for the end of a long run.  NULL removes the hook.  The hook must not be changed
+ * while the pool runs. */
 void wf_pool_set_hook(struct wf_pool *pool, wf_pool_hook_fn *fn, void *arg);
 
 #endif

@@ -30,7 +30,7 @@ enum {
 struct wf_wgrad {
     size_t max_k, max_n;
     enum wf_dtype type;
-    enum wf_pack_form form;
+    enum wf_pack form;
     const struct wf_gemm_kernel *kernel;
     const struct wf_ops *ops;
     unsigned workers;
@@ -41,7 +41,7 @@ struct wf_wgrad {
 
 /* Returns the number of strips per task.  Shorter strips give more strips per task, with the
  * same total size in bytes. */
-static size_t strips_of_task(size_t k, enum wf_pack_form form)
+static size_t strips_of_task(size_t k, enum wf_pack form)
 {
     size_t fit = WGRAD_STRIPS_BYTES / wf_strip_bytes(k, form);
     return fit < WGRAD_MIN_STRIPS ? WGRAD_MIN_STRIPS : wf_size_min(fit, WGRAD_MAX_STRIPS);
@@ -52,6 +52,18 @@ static size_t panels_bytes(const struct wf_wgrad *o)
     return wf_pack_bytes(o->max_k, wf_panels_of(o->max_n) * WF_PANEL, o->form);
 }
 
+/* Sets everything that follows from the arguments of wf_wgrad_new(). */
+static void set_sizes(struct wf_wgrad *o, size_t max_k, size_t max_n, enum wf_dtype type,
+                      unsigned threads)
+{
+    o->max_k = wf_size_min(max_k, WF_WGRAD_TOKENS);
+    o->max_n = max_n;
+    o->type = type;
+    o->form = wf_pack_form(type);
+    o->workers = threads;
+    o->strips_bytes = strips_of_task(o->max_k, o->form) * wf_strip_bytes(o->max_k, o->form);
+}
+
 enum weft_status wf_wgrad_new(size_t max_k, size_t max_n, enum wf_dtype type,
                               struct wf_pool *pool, struct wf_wgrad **out,
                               struct weft_error *err)
@@ -59,15 +71,10 @@ enum weft_status wf_wgrad_new(size_t max_k, size_t max_n, enum wf_dtype type,
     struct wf_wgrad *o = calloc(1, sizeof *o);
     if (o == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "weight gradient: out of memory");
-    o->max_k = wf_size_min(max_k, WF_WGRAD_TOKENS);
-    o->max_n = max_n;
-    o->type = type;
-    o->form = wf_pack_form(type);
+    set_sizes(o, max_k, max_n, type, wf_pool_threads(pool));
     o->kernel = wf_gemm_kernel_of(wf_isa(), o->form);
     o->ops = wf_ops();
-    o->workers = wf_pool_threads(pool);
 
-    o->strips_bytes = strips_of_task(o->max_k, o->form) * wf_strip_bytes(o->max_k, o->form);
     o->panels = wf_pages_alloc(panels_bytes(o));
     o->strips = wf_pages_alloc(o->strips_bytes * o->workers);
     o->bad = calloc(o->workers, sizeof *o->bad);
@@ -95,6 +102,13 @@ void wf_wgrad_free(struct wf_wgrad *o)
 size_t wf_wgrad_bytes(const struct wf_wgrad *o)
 {
     return panels_bytes(o) + o->strips_bytes * o->workers;
+}
+
+size_t wf_wgrad_count_bytes(size_t max_k, size_t max_n, enum wf_dtype type, unsigned threads)
+{
+    struct wf_wgrad sizes;
+    set_sizes(&sizes, max_k, max_n, type, threads);
+    return wf_wgrad_bytes(&sizes);
 }
 
 struct wgrad_run {

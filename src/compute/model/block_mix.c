@@ -26,7 +26,7 @@ enum weft_status wf_tstage_check_blocks(const struct pass *p, bool backward,
         (backward && (blocks->grad == NULL || blocks->fresh == NULL)))
         return WEFT_FAIL(
             err, WEFT_INTERNAL,
-            "stage: the call has no blocks (a part of a model with block residuals "
+            "stage: the call has no blocks (a part of a model with block attention residuals "
             "needs them)");
     for (size_t j = 0; j < p->t->blocks_out; j++)
         if (blocks->value[j] == NULL || (backward && blocks->grad[j] == NULL))

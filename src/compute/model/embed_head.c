@@ -6,7 +6,7 @@
 #include "base/size.h"
 #include "compute/model/stage_priv.h"
 
-/* -- embedding ------------------------------------------------------------------------------ */
+/* -- embedding ----------------------------------------------------------------------------- */
 
 struct embed_job {
     struct pass *p;
@@ -98,7 +98,7 @@ enum weft_status wf_embedding_backward(struct pass *p, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* -- head ----------------------------------------------------------------------------------- */
+/* -- head ---------------------------------------------------------------------------------- */
 
 static uint32_t head_item(const struct wf_tstage *t)
 {

@@ -30,7 +30,7 @@ static const float *vector(const struct wf_infer *m, uint32_t item, enum wf_role
     return wf_infer_weight(m, item, role)->mat.at;
 }
 
-/* -- products ------------------------------------------------------------------------------- */
+/* -- products ------------------------------------------------------------------------------ */
 
 enum { MAX_PARTS = 3 };
 
@@ -55,7 +55,8 @@ static void product_task(void *arg, size_t task, unsigned worker)
                  wf_size_min(row + p->part[i].task_rows, p->part[i].rows));
 }
 
-/* y = x w^T + bias + add; add may be y. */
+/* Adds the product y = x w^T + bias + add to those that are computed together.  `add` may be
+ * y. */
 static void add_product(struct products *p, const struct infer_weight *w, const float *bias,
                         const float *x, size_t n, const float *add, float *y, size_t y_ld)
 {
@@ -93,13 +94,14 @@ static void multiply(const struct wf_infer *m, const struct infer_weight *w, con
     run_products(m, &p);
 }
 
-/* -- norms and mixes ------------------------------------------------------------------------ */
+/* -- norms and mixes ----------------------------------------------------------------------- */
 
 /* Arguments of the mix and the norm before a sublayer; one task per row. */
 struct norm_rows_job {
     struct wf_infer *m;
-    size_t n_mixed; /* block residuals: number of mixed vectors */
-    float *open;    /* block residuals: the open sum, which is the last mixed vector, or NULL */
+    size_t n_mixed; /* block attention residuals: number of mixed vectors */
+    /* Block attention residuals: the open sum, which is the last mixed vector, or NULL. */
+    float *open;
     const float *query, *mix_norm;
     const float *norm, *bias;
 };
@@ -136,7 +138,8 @@ static void normalize_row(void *arg, size_t row, unsigned worker)
                                   1, m->dim);
 }
 
-/* Block residuals: returns the number of blocks that are finished before layer `layer` runs. */
+/* Returns the number of blocks that are finished before layer `layer` runs.  Only for models
+ * with block residuals. */
 static size_t n_finished(const struct wf_infer *m, uint32_t layer)
 {
     return 1 + layer / m->spec.model.residual_block_layers;
@@ -163,7 +166,7 @@ static void normalize_rows(const struct token_batch *c, uint32_t layer, bool ope
     wf_pool_run(m->spec.pool, c->n, normalize_row, &b);
 }
 
-/* -- attention ------------------------------------------------------------------------------ */
+/* -- attention ----------------------------------------------------------------------------- */
 
 /* Returns the stored keys, or values, of one head of a layer. */
 static float *cache_at(const struct wf_infer *m, float *cache, uint32_t layer, size_t kv_head)
@@ -249,7 +252,7 @@ static void attention(const struct token_batch *c, uint32_t layer)
              m->x);
 }
 
-/* -- MLP ------------------------------------------------------------------------------------ */
+/* -- MLP ----------------------------------------------------------------------------------- */
 
 static void activate_row(void *arg, size_t row, unsigned worker)
 {

@@ -40,6 +40,11 @@ enum weft_status wf_infer_new(const struct wf_infer_spec *spec, struct wf_infer 
                               struct weft_error *err);
 void wf_infer_free(struct wf_infer *m); /* NULL is allowed */
 
+/* Computes the memory in bytes of a model with this spec and a pool of `threads` threads,
+ * including the buffer that wf_infer_load() needs.  Does not use spec->pool. */
+enum weft_status wf_infer_count_bytes(const struct wf_infer_spec *spec, unsigned threads,
+                                      size_t *out, struct weft_error *err);
+
 /* Writes the wf_param_size() values of one parameter to `out`, in the layout of Hugging Face
  * files. */
 typedef enum weft_status wf_infer_read_fn(void *arg, const struct wf_param_desc *d, float *out,

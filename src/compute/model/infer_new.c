@@ -9,7 +9,7 @@
 #include "compute/model/rope.h"
 #include "planning/spec/params.h"
 
-/* -- sizes ---------------------------------------------------------------------------------- */
+/* -- sizes --------------------------------------------------------------------------------- */
 
 static enum weft_status check_spec(const struct wf_infer_spec *s, struct weft_error *err)
 {
@@ -65,7 +65,7 @@ static bool take(size_t *end, size_t *at, size_t rows, size_t cols, size_t size)
            wf_size_add(*end, bytes / WF_INFER_ALIGN * WF_INFER_ALIGN, end);
 }
 
-/* -- weights -------------------------------------------------------------------------------- */
+/* -- weights ------------------------------------------------------------------------------- */
 
 /* Returns true if the file stores the matrix as (inputs, outputs), as GPT-2 files do. */
 static bool is_transposed(const struct wf_infer *m, enum wf_role role)
@@ -98,9 +98,9 @@ static enum weft_status make_weights(struct wf_infer *m, struct weft_error *err)
             st = too_large("the weights", err);
     }
 
-    if (st == WEFT_OK && (m->values = wf_pages_alloc(m->value_bytes)) == NULL)
+    if (st == WEFT_OK && !m->counting && (m->values = wf_pages_alloc(m->value_bytes)) == NULL)
         st = no_memory("the weights", m->value_bytes, err);
-    for (size_t i = 0; st == WEFT_OK && i < m->params.n; i++) {
+    for (size_t i = 0; st == WEFT_OK && !m->counting && i < m->params.n; i++) {
         const struct wf_param_desc *d = &m->params.at[i];
         bool transposed = is_transposed(m, d->role);
         size_t rows = d->shape[transposed ? 1 : 0], cols = d->shape[transposed ? 0 : 1];
@@ -148,12 +148,18 @@ static bool stored_as_read(const struct infer_weight *w)
     return w->mat.type == WF_DTYPE_F32 && !w->transposed;
 }
 
-enum weft_status wf_infer_load(struct wf_infer *m, wf_infer_read_fn *read, void *arg,
-                               struct weft_error *err)
+static size_t largest_param(const struct wf_infer *m)
 {
     size_t max = 0;
     for (size_t i = 0; i < m->params.n; i++)
         max = wf_size_max(max, wf_param_size(&m->params.at[i]));
+    return max;
+}
+
+enum weft_status wf_infer_load(struct wf_infer *m, wf_infer_read_fn *read, void *arg,
+                               struct weft_error *err)
+{
+    size_t max = largest_param(m);
     float *buffer = wf_pages_alloc(max * sizeof *buffer);
     enum weft_status st =
         buffer == NULL ? no_memory("reading weights", max * sizeof *buffer, err) : WEFT_OK;
@@ -199,6 +205,8 @@ static enum weft_status make_cache(struct wf_infer *m, struct weft_error *err)
     if (!wf_size_mul(m->kv_cols, m->spec.model.layers, &n) || !wf_size_mul(n, max_tokens, &n) ||
         !wf_size_mul(n, 2 * sizeof(float), &m->cache_bytes))
         return too_large("the keys and values", err);
+    if (m->counting)
+        return WEFT_OK;
 
     m->keys = wf_pages_alloc(n * sizeof(float));
     m->cached_values = wf_pages_alloc(n * sizeof(float));
@@ -233,12 +241,14 @@ static enum weft_status make_activations(struct wf_infer *m, struct weft_error *
         {&m->blocks, n * m->n_blocks, m->dim, 0},
         {&m->alpha, n, block_mix, 0},
         {&m->mix_rstd, n, block_mix, 0},
-        {&m->scores, wf_pool_threads(m->spec.pool), m->spec.max_tokens, 0},
+        {&m->scores, m->workers, m->spec.max_tokens, 0},
     };
     for (size_t i = 0; i < WEFT_LEN(parts); i++)
         if (!take(&m->activation_bytes, &parts[i].offset, parts[i].rows, parts[i].cols,
                   sizeof(float)))
             return too_large("the activations", err);
+    if (m->counting)
+        return WEFT_OK;
 
     m->activations = wf_pages_alloc(m->activation_bytes);
     if (m->activations == NULL)
@@ -248,6 +258,14 @@ static enum weft_status make_activations(struct wf_infer *m, struct weft_error *
     if (!m->llama)
         m->act = m->up;
     return WEFT_OK;
+}
+
+static enum weft_status build(struct wf_infer *m, struct weft_error *err)
+{
+    set_sizes(m);
+    WEFT_TRY(make_weights(m, err));
+    WEFT_TRY(make_cache(m, err));
+    return make_activations(m, err);
 }
 
 enum weft_status wf_infer_new(const struct wf_infer_spec *spec, struct wf_infer **out,
@@ -260,18 +278,28 @@ enum weft_status wf_infer_new(const struct wf_infer_spec *spec, struct wf_infer 
 
     m->spec = *spec;
     m->ops = wf_ops();
-    set_sizes(m);
-    enum weft_status st = make_weights(m, err);
-    if (st == WEFT_OK)
-        st = make_cache(m, err);
-    if (st == WEFT_OK)
-        st = make_activations(m, err);
+    m->workers = wf_pool_threads(spec->pool);
+    enum weft_status st = build(m, err);
     if (st != WEFT_OK) {
         wf_infer_free(m);
         return st;
     }
     *out = m;
     return WEFT_OK;
+}
+
+enum weft_status wf_infer_count_bytes(const struct wf_infer_spec *spec, unsigned threads,
+                                      size_t *out, struct weft_error *err)
+{
+    WEFT_TRY(check_spec(spec, err));
+    struct wf_infer m = {.spec = *spec, .workers = threads, .counting = true};
+    enum weft_status st = build(&m, err);
+    if (st == WEFT_OK)
+        *out = m.value_bytes + m.cache_bytes + m.activation_bytes +
+               largest_param(&m) * sizeof(float);
+    wf_param_list_release(&m.params);
+    free(m.weights);
+    return st;
 }
 
 void wf_infer_free(struct wf_infer *m)

@@ -27,6 +27,8 @@ struct wf_infer {
     struct infer_weight *weights; /* owned; indexed by [item][role] */
     size_t dim, head, kv_cols, qkv_cols, ffn, n_blocks;
     bool llama, block_mix;
+    unsigned workers; /* threads of the pool */
+    bool counting;    /* only sizes are computed; nothing large is allocated */
     uint32_t position;
 
     char *values; /* owned; values of all weights */
@@ -37,7 +39,8 @@ struct wf_infer {
     float *cosines, *sines; /* owned; Llama only: (max_tokens, head / 2) each */
 
     /* Activations of the current batch of tokens, WF_INFER_BATCH rows each. */
-    float *x;      /* the residual stream; with block residuals the sum of the open block */
+    float
+        *x; /* the residual stream; with block attention residuals the sum of the open block */
     float *h;      /* output of a mix */
     float *normed; /* output of a norm */
     float *qkv, *att;

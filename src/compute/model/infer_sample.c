@@ -10,6 +10,11 @@
 /* The random stream of sampling, which differs from other streams with the same seed. */
 enum { STREAM = 0x73616d70 };
 
+struct wf_sampling wf_sampling_defaults(void)
+{
+    return (struct wf_sampling){.temperature = 0.8, .top_k = 50, .top_p = 1, .seed = 42};
+}
+
 enum weft_status wf_sampling_check(const struct wf_sampling *how, struct weft_error *err)
 {
     if (!(how->temperature >= 0 && how->temperature <= 1e6))

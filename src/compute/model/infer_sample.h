@@ -16,6 +16,9 @@ struct wf_sampling {
     uint64_t seed;
 };
 
+/* Returns the defaults: temperature 0.8, top_k 50, top_p 1, seed 42. */
+struct wf_sampling wf_sampling_defaults(void);
+
 /* Returns WEFT_USAGE unless the temperature is in 0 .. 10^6 and 0 < top_p <= 1. */
 enum weft_status wf_sampling_check(const struct wf_sampling *how, struct weft_error *err);
 

@@ -2,8 +2,8 @@
  *
  *     x2 = x1 + project(attention(norm(x1)))        out = x2 + mlp(norm(x2))
  *
- * With block residuals the norms read a mix (block_mix.c) instead of the stream, which is then
- * the sum of the open block.
+ * With block attention residuals the norms read a mix (block_mix.c) instead of the stream,
+ * which is then the sum of the open block.
  *
  * The backward works in place: a gradient overwrites a field that is no longer needed. */
 #include <string.h>
@@ -16,13 +16,14 @@ static struct wf_param *param(const struct pass *p, uint32_t layer, enum wf_role
     return wf_tstage_layer_param(p->t, layer, role);
 }
 
-/* Return the packed weight for the forward product and for the product that computes the input
- * gradient.  Weights are stored as (out, in) in Llama and as (in, out) in GPT-2. */
+/* Returns the packed weight for the forward product.  Weights are stored as (out, in) in Llama
+ * and as (in, out) in GPT-2. */
 static const struct wf_packed *forward_factor(const struct pass *p, const struct wf_param *w)
 {
     return p->t->llama ? &w->transposed : &w->direct;
 }
 
+/* Returns the packed weight for the product that computes the input gradient. */
 static const struct wf_packed *backward_factor(const struct pass *p, const struct wf_param *w)
 {
     return p->t->llama ? &w->direct : &w->transposed;
@@ -33,7 +34,8 @@ static struct wf_mat none(void)
     return (struct wf_mat){0};
 }
 
-/* Block residuals: returns the number of blocks that are finished before layer `layer` runs. */
+/* Returns the number of blocks that are finished before layer `layer` runs.  Only for models
+ * with block residuals. */
 static size_t n_finished(const struct pass *p, uint32_t layer)
 {
     return 1 + (p->t->layer0 + layer) / p->t->spec.model.residual_block_layers;
@@ -49,7 +51,7 @@ static struct wf_mat open_sum(const struct pass *p, uint32_t layer)
     return wf_layer_opens_block(p, layer) ? none() : wf_tstage_field(p, layer, FIELD_X1);
 }
 
-/* -- forward -------------------------------------------------------------------------------- */
+/* -- forward ------------------------------------------------------------------------------- */
 
 static struct wf_mat norm_input(const struct pass *p, uint32_t layer, enum stage_field x,
                                 enum stage_field h)
@@ -293,15 +295,15 @@ void wf_layer_forward(struct pass *p, uint32_t layer, struct wf_mat out)
 
 void wf_layer_recompute(struct pass *p, uint32_t layer)
 {
-    if (p->t->fields[FIELD_QKV].recomputed)
+    if (wf_layer_recomputes(p->t, layer, FIELD_QKV))
         attention_core(p, layer);
-    if (p->t->fields[FIELD_X2].recomputed) {
+    if (wf_layer_recomputes(p->t, layer, FIELD_X2)) {
         attention_output(p, layer);
         mlp_hidden(p, layer);
     }
 }
 
-/* -- backward: inputs ----------------------------------------------------------------------- */
+/* -- backward: inputs ---------------------------------------------------------------------- */
 
 /* Returns the gradient of a sublayer's output as a factor of products.  This is the gradient of
  * the stream, converted to bf16 if needed. */
@@ -358,7 +360,7 @@ static enum weft_status backward_into_stream(struct pass *p, uint32_t layer,
                            param(p, layer, n->query), param(p, layer, n->query + 1), err);
 }
 
-/* Multiplies a gradient by the weight it flows back through: narrow = a w^T (+ add). */
+/* Computes the gradient of a product's input: narrow = a w^T (+ add). */
 static void backward_product(struct pass *p, enum stage_gemm which, struct wf_mat a,
                              const struct wf_param *w, struct wf_mat add)
 {
@@ -457,7 +459,7 @@ enum weft_status wf_layer_backward_input(struct pass *p, uint32_t layer, struct 
     return WEFT_OK;
 }
 
-/* -- backward: weights ---------------------------------------------------------------------- */
+/* -- backward: weights --------------------------------------------------------------------- */
 
 /* Adds to the gradients of the weight and bias that map x to y, given x and dy. */
 static enum weft_status add_weight(struct pass *p, struct wf_param *w, struct wf_param *bias,

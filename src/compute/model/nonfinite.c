@@ -123,7 +123,7 @@ enum weft_status wf_tstage_find_nonfinite(struct pass *p, struct weft_error *err
                                  : "all inputs and weights are finite");
 }
 
-/* -- the check of every forward ------------------------------------------------------------- */
+/* -- the check of every forward ------------------------------------------------------------ */
 
 struct finite_job {
     const struct pass *p;

@@ -16,7 +16,7 @@ enum { WF_PARAM_NAME = 96 };
 enum wf_role {
     WF_ROLE_TOKEN_EMBEDDING,    /* (vocab, dim) */
     WF_ROLE_POSITION_EMBEDDING, /* (ctx, dim) */
-    WF_ROLE_ATTN_MIX_QUERY,     /* (dim); block residuals only, like all MIX roles */
+    WF_ROLE_ATTN_MIX_QUERY,     /* (dim); block attention residuals only, like all MIX roles */
     WF_ROLE_ATTN_MIX_NORM,
     WF_ROLE_ATTN_NORM,
     WF_ROLE_ATTN_NORM_BIAS,

@@ -11,10 +11,11 @@ struct wf_mat wf_tstage_field(const struct pass *p, uint32_t layer, enum stage_f
 {
     const struct wf_tstage *t = p->t;
     const struct field_layout *at = &t->fields[f];
-    char *base = p->slot + layer * t->layout.layer_bytes;
-    if (at->recomputed)
-        base = p->work + (p->work_whole ? layer * t->layout.work_bytes : 0);
-    return (struct wf_mat){base + at->offset, at->ld, at->type};
+    const struct layer_place *place = &t->layers[layer];
+    char *base = p->slot + place->stored;
+    if (at->in[place->recompute].recomputed)
+        base = p->work + (p->work_whole ? place->work : 0);
+    return (struct wf_mat){base + at->in[place->recompute].offset, at->ld, at->type};
 }
 
 float *wf_tstage_floats(const struct pass *p, uint32_t layer, enum stage_field f)
@@ -28,7 +29,7 @@ struct wf_param *wf_tstage_params(struct wf_tstage *t, size_t *n)
     return t->params;
 }
 
-/* -- values --------------------------------------------------------------------------------- */
+/* -- values -------------------------------------------------------------------------------- */
 
 void wf_tstage_init_weights(struct wf_tstage *t, uint64_t seed)
 {
@@ -83,7 +84,7 @@ void wf_tstage_times(struct wf_tstage *t, uint64_t ns[WF_N_TIMERS])
     memset(t->times, 0, sizeof t->times);
 }
 
-/* -- the interface of weft/stage.h ---------------------------------------------------------- */
+/* -- the interface of weft/stage.h --------------------------------------------------------- */
 
 static char *slot_of(const struct wf_tstage *t, uint32_t slot)
 {
@@ -160,7 +161,7 @@ static enum weft_status stage_forward(void *self, const struct weft_stage_call *
 static enum weft_status take_work(struct pass *p, struct weft_error *err)
 {
     struct wf_tstage *t = p->t;
-    if (t->spec.recompute == WF_RECOMPUTE_NONE)
+    if (t->layout.all_work == 0)
         return WEFT_OK;
     uint32_t w = 0;
     while (w < t->spec.split_slots && t->work_used[w])
@@ -173,7 +174,7 @@ static enum weft_status take_work(struct pass *p, struct weft_error *err)
 
     t->work_used[w] = true;
     t->work_index[p->call->slot] = (int)w;
-    p->work += t->layout.work_bytes * (1 + (size_t)w * t->n_layers);
+    p->work += t->layout.max_work + w * t->layout.all_work;
     p->work_whole = true;
     return WEFT_OK;
 }
@@ -181,10 +182,10 @@ static enum weft_status take_work(struct pass *p, struct weft_error *err)
 static void release_work(struct pass *p)
 {
     struct wf_tstage *t = p->t;
-    if (t->spec.recompute == WF_RECOMPUTE_NONE)
+    if (t->layout.all_work == 0)
         return;
     size_t w = (size_t)t->work_index[p->call->slot];
-    p->work += t->layout.work_bytes * (1 + w * t->n_layers);
+    p->work += t->layout.max_work + w * t->layout.all_work;
     p->work_whole = true;
     t->work_used[w] = false;
     t->work_index[p->call->slot] = -1;
@@ -255,13 +256,38 @@ static enum weft_status stage_backward(void *self, const struct weft_stage_call 
     return end_backward(&p, err);
 }
 
+static size_t stage_param_grads(void *self, struct weft_param_grad *out, size_t max)
+{
+    const struct wf_tstage *t = self;
+    for (size_t i = 0; i < t->n_params && i < max; i++) {
+        const struct wf_param *p = &t->params[i];
+        bool exact = p->exact != NULL;
+        const void *grad = exact ? (const void *)p->exact : p->fast;
+        out[i] = (struct weft_param_grad){.name = p->desc.name,
+                                          .count = p->n,
+                                          .dtype = exact ? WEFT_DTYPE_I64 : WEFT_DTYPE_F32,
+                                          .unit = exact ? ldexp(1, -WF_EXACT_BITS) : 1,
+                                          .grad = p->fresh ? NULL : grad};
+    }
+    return t->n_params;
+}
+
 struct weft_stage wf_tstage_stage(struct wf_tstage *t)
 {
-    static const struct weft_stage_ops ops = {stage_forward, stage_backward_input,
-                                              stage_backward_weight, stage_backward};
+    static const struct weft_stage_ops ops = {
+        .forward = stage_forward,
+        .backward_input = stage_backward_input,
+        .backward_weight = stage_backward_weight,
+        .backward = stage_backward,
+        .param_grads = stage_param_grads,
+    };
     size_t row = t->spec.seq * t->dim * sizeof(float);
     return (struct weft_stage){.ops = &ops,
                                .self = t,
                                .in_bytes = t->has_embedding ? 0 : row,
-                               .out_bytes = t->has_head ? 0 : row};
+                               .out_bytes = t->has_head ? 0 : row,
+                               .in = t->has_embedding ? NULL : &t->boundary,
+                               .out = t->has_head ? NULL : &t->boundary,
+                               .n_in = !t->has_embedding,
+                               .n_out = !t->has_head};
 }

@@ -9,8 +9,9 @@
  *     stage = wf_tstage_stage(t);  stage.ops->forward(stage.self, &call, &err); ...
  *     for each parameter: read its gradient, update its value, wf_tstage_pack_rows()
  *
- * With block residuals, a stage that is not the whole model needs call->blocks in forward
- * (value) and in backward and backward_input (value, grad, fresh), but not in backward_weight:
+ * With block attention residuals, a stage that is not the whole model needs call->blocks in
+ * forward (value) and in backward and backward_input (value, grad, fresh), but not in
+ * backward_weight:
  *
  *     block 0            the embedding's output, finished by the stage that has the embedding
  *     block 1 + i / K    the sum of the outputs of its layers i, where K is
@@ -40,13 +41,6 @@
 #include "weft/stage.h"
 #include "weft/status.h"
 
-enum wf_recompute {
-    WF_RECOMPUTE_NONE,
-    /* Recomputes the norm, queries, keys, values and the output of attention. */
-    WF_RECOMPUTE_ATTENTION,
-    WF_RECOMPUTE_FULL, /* recomputes everything except the input of each layer */
-};
-
 struct wf_tstage_spec {
     struct weft_model model;
     /* Items [item0, item1); 0: embedding, 1 .. layers: layers, layers + 1: head. */
@@ -64,7 +58,10 @@ struct wf_tstage_spec {
      * to those of this stage.  A gradient that has a single contribution is then stored in
      * fp32, which is bit-identical to the exact sum. */
     bool one_micro;
-    enum wf_recompute recompute;
+    enum weft_recompute recompute; /* what the backward of every layer recomputes */
+    /* If not NULL: what each layer of the model recomputes, instead of `recompute`.  Array of
+     * enum weft_recompute, (model.layers); borrowed during the call. */
+    const uint8_t *layer_recompute;
     struct wf_pool *pool; /* borrowed */
     /* Memory of the slots.  If NULL, the stage allocates the memory.  Otherwise an array of
      * `slots` pointers, each to wf_tstage_slot_bytes() bytes, aligned to 64 bytes, with
@@ -110,6 +107,23 @@ void wf_tstage_free(struct wf_tstage *t); /* NULL is allowed */
 enum weft_status wf_tstage_slot_bytes(const struct wf_tstage_spec *spec, size_t *out,
                                       struct weft_error *err);
 
+/* Memory of a stage, in bytes. */
+struct wf_tstage_bytes {
+    size_t weights, gradients;
+    size_t packed;      /* packed weights, each also transposed */
+    size_t activations; /* recomputed fields, and all slots unless the caller provides them */
+    size_t scratch;     /* memory used only within a call, for all threads */
+};
+
+/* Returns the memory that wf_tstage_new() allocates. */
+struct wf_tstage_bytes wf_tstage_memory(const struct wf_tstage *t);
+
+/* Computes the memory that wf_tstage_new() would allocate for a pool of `threads` threads,
+ * with the same code, but allocates only the list of parameters.  Reads neither spec->pool nor
+ * the addresses of spec->slot_at; if slot_at is not NULL, the slots are not counted. */
+enum weft_status wf_tstage_count_bytes(const struct wf_tstage_spec *spec, unsigned threads,
+                                       struct wf_tstage_bytes *out, struct weft_error *err);
+
 /* Returns the interface of weft/stage.h; valid while t exists. */
 struct weft_stage wf_tstage_stage(struct wf_tstage *t);
 
@@ -129,16 +143,6 @@ void wf_tstage_pack_rows(struct wf_tstage *t, const struct wf_param *param, size
 
 /* Begins a step: all gradients become empty. */
 void wf_tstage_begin_step(struct wf_tstage *t);
-
-/* Memory of a stage, in bytes. */
-struct wf_tstage_bytes {
-    size_t weights, gradients;
-    size_t packed;      /* packed weights, each also transposed */
-    size_t activations; /* all slots; 0 if the caller provides their memory */
-    size_t scratch;     /* memory used only within a call, for all threads */
-};
-
-struct wf_tstage_bytes wf_tstage_memory(const struct wf_tstage *t);
 
 /* Parts of a stage's work that are timed separately. */
 enum wf_timer {

@@ -25,6 +25,11 @@ enum weft_status wf_tstage_check_spec(const struct wf_tstage_spec *s, struct wef
                          "model: too many residual blocks (maximum %d); use larger blocks",
                          WF_MAX_MIX - 3);
 
+    for (uint32_t l = 0; s->layer_recompute != NULL && l < s->model.layers; l++)
+        if (s->layer_recompute[l] >= WEFT_N_RECOMPUTE)
+            return WEFT_FAIL(err, WEFT_USAGE, "stage: layer %u has recomputation %u", l,
+                             s->layer_recompute[l]);
+
     for (uint32_t i = 0; s->slot_at != NULL && i < s->slots; i++)
         if (s->slot_at[i] == NULL || (uintptr_t)s->slot_at[i] % ALIGN != 0)
             return WEFT_FAIL(err, WEFT_USAGE, "stage: slot %u is not aligned to %d bytes", i,
@@ -59,6 +64,7 @@ void wf_tstage_set_sizes(struct wf_tstage *t)
     t->block_mix = m->residual_block_layers != 0;
     t->llama = m->arch == WEFT_ARCH_LLAMA;
     t->dim = m->dim;
+    t->boundary = (struct weft_tensor_shape){WEFT_DTYPE_F32, 2, {t->spec.seq, t->dim}};
     t->head = m->dim / m->heads;
     t->kv_cols = t->head * m->kv_heads;
     t->qkv_cols = t->dim + 2 * t->kv_cols;
@@ -73,14 +79,14 @@ void wf_tstage_set_sizes(struct wf_tstage *t)
     t->blocks_out = t->has_head ? t->n_blocks : 1 + end / m->residual_block_layers;
 }
 
-static bool recomputed(const struct wf_tstage *t, enum stage_field f)
+static bool recomputed(enum weft_recompute recompute, enum stage_field f)
 {
-    switch (t->spec.recompute) {
-    case WF_RECOMPUTE_NONE:
+    switch (recompute) {
+    case WEFT_RECOMPUTE_NONE:
         return false;
-    case WF_RECOMPUTE_ATTENTION:
+    case WEFT_RECOMPUTE_ATTENTION:
         return f >= FIELD_H1 && f <= FIELD_LSE;
-    case WF_RECOMPUTE_FULL:
+    case WEFT_RECOMPUTE_FULL:
         return f != FIELD_X1;
     }
     return false;
@@ -93,10 +99,13 @@ static void put_field(struct wf_tstage *t, enum stage_field f, size_t rows, size
     at->present = true;
     at->type = type;
     at->ld = padded ? wf_row_length(cols, type) : cols;
-    at->recomputed = recomputed(t, f);
-    size_t *end = at->recomputed ? &t->layout.work_bytes : &t->layout.layer_bytes;
-    at->offset = *end;
-    *end += wf_size_round_up(rows * at->ld * wf_dtype_size(type), ALIGN);
+    size_t bytes = rows * at->ld * wf_dtype_size(type);
+    for (unsigned r = 0; r < WEFT_N_RECOMPUTE; r++) {
+        at->in[r].recomputed = recomputed((enum weft_recompute)r, f);
+        at->in[r].offset = wf_take_bytes(at->in[r].recomputed ? &t->layout.work_bytes[r]
+                                                              : &t->layout.stored_bytes[r],
+                                         bytes);
+    }
 }
 
 static void lay_out_layer(struct wf_tstage *t)
@@ -134,12 +143,33 @@ static void lay_out_layer(struct wf_tstage *t)
     put_field(t, FIELD_MIX2, n, t->n_blocks + 1, WF_DTYPE_F32, false);
 }
 
+static enum weft_recompute layer_recompute(const struct wf_tstage *t, uint32_t layer)
+{
+    return t->spec.layer_recompute == NULL
+               ? t->spec.recompute
+               : (enum weft_recompute)t->spec.layer_recompute[t->layer0 + layer];
+}
+
+/* Places the layers in a slot, and their recomputed fields in a split slot. */
+static void place_layers(struct wf_tstage *t)
+{
+    struct slot_layout *at = &t->layout;
+    for (uint32_t l = 0; l < t->n_layers; l++) {
+        enum weft_recompute r = layer_recompute(t, l);
+        if (t->layers != NULL)
+            t->layers[l] = (struct layer_place){r, at->bytes, at->all_work};
+        at->bytes += at->stored_bytes[r];
+        at->all_work += at->work_bytes[r];
+        at->max_work = wf_size_max(at->max_work, at->work_bytes[r]);
+    }
+}
+
 void wf_tstage_lay_out_slot(struct wf_tstage *t)
 {
     struct slot_layout *at = &t->layout;
     size_t n = t->max_tokens, stream = n * t->dim * sizeof(float);
     lay_out_layer(t);
-    at->bytes = t->n_layers * at->layer_bytes;
+    place_layers(t);
     if (t->has_embedding)
         at->tokens = wf_take_bytes(&at->bytes, n * sizeof(int32_t));
     if (t->block_mix && t->whole) {

@@ -1,5 +1,5 @@
 /* Creates and frees a stage: its parameters, products, scratch memory and slots, all allocated
- * once. */
+ * once.  The same functions count the memory of a stage that is not created. */
 #include "compute/model/stage.h"
 
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static enum weft_status no_memory(const char *what, size_t bytes, struct weft_er
         what, bytes);
 }
 
-static struct wf_packed packed_of(size_t k, size_t n, enum wf_pack_form form)
+static struct wf_packed packed_of(size_t k, size_t n, enum wf_pack form)
 {
     return (struct wf_packed){.k = k, .n = n, .form = form};
 }
@@ -102,7 +102,7 @@ static bool has_one_contribution(const struct wf_tstage *t, const struct wf_para
  * and the total size of packed forms in bytes. */
 static void lay_out_params(struct wf_tstage *t, size_t *elements, size_t *packed)
 {
-    enum wf_pack_form form = wf_pack_form(t->spec.precision);
+    enum wf_pack form = wf_pack_form(t->spec.precision);
     *elements = *packed = 0;
     for (size_t i = 0; i < t->n_params; i++) {
         struct wf_param *p = &t->params[i];
@@ -158,6 +158,9 @@ static enum weft_status allocate_params(struct wf_tstage *t, struct weft_error *
     t->memory.weights = values;
     t->memory.gradients = gradients;
     t->memory.packed = packed;
+    if (t->counting)
+        return WEFT_OK;
+
     t->values = allocate(values);
     t->gradients = allocate(gradients);
     t->packed = allocate(packed);
@@ -201,9 +204,20 @@ static enum weft_status make_gemm(struct wf_tstage *t, enum stage_gemm which, si
                                   .ldc = ldc,
                                   .bias = bias,
                                   .add = add};
-    WEFT_TRY(wf_gemm_new(&shape, counts, n_counts, t->spec.pool, &t->gemm[which], err));
-    t->memory.scratch += wf_gemm_bytes(t->gemm[which]);
-    return WEFT_OK;
+    t->memory.scratch += wf_gemm_count_bytes(&shape, counts, n_counts, t->workers);
+    if (t->counting)
+        return WEFT_OK;
+    return wf_gemm_new(&shape, counts, n_counts, t->spec.pool, &t->gemm[which], err);
+}
+
+static enum weft_status make_wgrad(struct wf_tstage *t, size_t tokens, size_t widest,
+                                   struct wf_wgrad **out, struct weft_error *err)
+{
+    enum wf_dtype type = t->spec.precision;
+    t->memory.scratch += wf_wgrad_count_bytes(tokens, widest, type, t->workers);
+    if (t->counting)
+        return WEFT_OK;
+    return wf_wgrad_new(tokens, widest, type, t->spec.pool, out, err);
 }
 
 static enum weft_status make_layer_gemms(struct wf_tstage *t, struct weft_error *err)
@@ -243,9 +257,7 @@ static enum weft_status make_layer_gemms(struct wf_tstage *t, struct weft_error 
     }
 
     size_t widest = wf_size_max(wf_size_max(dim, ffn), 3 * dim);
-    WEFT_TRY(wf_wgrad_new(t->max_tokens, widest, type, t->spec.pool, &t->wgrad, err));
-    t->memory.scratch += wf_wgrad_bytes(t->wgrad);
-    return WEFT_OK;
+    return make_wgrad(t, t->max_tokens, widest, &t->wgrad, err);
 }
 
 static enum weft_status make_head_gemms(struct wf_tstage *t, struct weft_error *err)
@@ -254,10 +266,7 @@ static enum weft_status make_head_gemms(struct wf_tstage *t, struct weft_error *
                        t->logits.ld, false, false, err));
     WEFT_TRY(make_gemm(t, GEMM_LOGITS_BACK, t->dim, t->vocab_padded, t->dlogits.ld,
                        WF_DTYPE_F32, t->dim, false, false, err));
-    WEFT_TRY(wf_wgrad_new(HEAD_TOKENS < t->max_tokens ? HEAD_TOKENS : t->max_tokens, t->dim,
-                          t->spec.precision, t->spec.pool, &t->head_wgrad, err));
-    t->memory.scratch += wf_wgrad_bytes(t->head_wgrad);
-    return WEFT_OK;
+    return make_wgrad(t, wf_size_min(HEAD_TOKENS, t->max_tokens), t->dim, &t->head_wgrad, err);
 }
 
 /* Reserves a matrix in scratch memory.  Its `at` is an offset until the memory is allocated. */
@@ -295,7 +304,6 @@ static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error 
     size_t end = 0, n = t->max_tokens, parts = n / MIX_ROWS + 1;
     size_t head_rows = n < HEAD_TOKENS ? n : HEAD_TOKENS;
     enum wf_dtype type = t->spec.precision;
-    unsigned workers = wf_pool_threads(t->spec.pool);
     t->wide = scratch_mat(&end, n, t->ffn, WF_DTYPE_F32, true);
     t->narrow = scratch_mat(&end, n, t->dim, WF_DTYPE_F32, false);
     t->g = scratch_mat(&end, n, t->dim, WF_DTYPE_F32, false);
@@ -317,12 +325,14 @@ static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error 
     size_t block_sums = wf_take_bytes(&end, own_blocks * n * t->dim * sizeof(int64_t));
     size_t block_fresh = wf_take_bytes(&end, own_blocks);
     t->per_worker_bytes = worker_bytes(t);
-    size_t per_worker = wf_take_bytes(&end, t->per_worker_bytes * workers);
+    size_t per_worker = wf_take_bytes(&end, t->per_worker_bytes * t->workers);
 
+    t->memory.scratch += end;
+    if (t->counting)
+        return WEFT_OK;
     t->scratch = allocate(end);
     if (t->scratch == NULL)
         return no_memory("scratch", end, err);
-    t->memory.scratch += end;
 
     char *base = wf_align(t->scratch);
     struct wf_mat *mats[] = {&t->wide,   &t->narrow, &t->g,      &t->mix_grad,
@@ -342,12 +352,11 @@ static enum weft_status allocate_scratch(struct wf_tstage *t, struct weft_error 
 static enum weft_status allocate_slots(struct wf_tstage *t, struct weft_error *err)
 {
     const struct wf_tstage_spec *s = &t->spec;
-    size_t work = 0;
-    if (s->recompute != WF_RECOMPUTE_NONE)
-        work = t->layout.work_bytes * (1 + (size_t)s->split_slots * t->n_layers);
-
+    size_t work = t->layout.max_work + s->split_slots * t->layout.all_work;
     size_t slots = s->slot_at == NULL ? t->layout.bytes * s->slots : 0;
     t->memory.activations = slots + work;
+    if (t->counting)
+        return WEFT_OK;
 
     if (s->slot_at == NULL)
         t->slots = allocate(slots);
@@ -366,6 +375,11 @@ static enum weft_status allocate_slots(struct wf_tstage *t, struct weft_error *e
 static enum weft_status make_tables(struct wf_tstage *t, struct weft_error *err)
 {
     size_t half = t->head / 2, seq = t->spec.seq;
+    t->memory.scratch +=
+        t->max_tokens * sizeof *t->positions + 2 * (seq * half + 1) * sizeof *t->cosines;
+    if (t->counting)
+        return WEFT_OK;
+
     t->positions = malloc(t->max_tokens * sizeof *t->positions);
     t->cosines = malloc((seq * half + 1) * sizeof *t->cosines);
     t->sines = malloc((seq * half + 1) * sizeof *t->sines);
@@ -402,28 +416,56 @@ enum weft_status wf_tstage_new(const struct wf_tstage_spec *spec, struct wf_tsta
 
     t->spec = *spec;
     t->ops = wf_ops();
+    t->workers = wf_pool_threads(spec->pool);
     wf_tstage_set_sizes(t);
-    wf_tstage_lay_out_slot(t);
-
-    enum weft_status st = build(t, err);
+    t->layers = calloc((size_t)t->n_layers + 1, sizeof *t->layers);
+    enum weft_status st = WEFT_OK;
+    if (t->layers == NULL)
+        st = no_memory("layers", t->n_layers * sizeof *t->layers, err);
+    if (st == WEFT_OK) {
+        wf_tstage_lay_out_slot(t);
+        st = build(t, err);
+    }
     if (st != WEFT_OK) {
         wf_tstage_free(t);
         return st;
     }
 
+    t->spec.layer_recompute = NULL; /* borrowed during this call only */
     wf_tstage_begin_step(t);
     *out = t;
     return WEFT_OK;
+}
+
+enum weft_status wf_tstage_count_bytes(const struct wf_tstage_spec *spec, unsigned threads,
+                                       struct wf_tstage_bytes *out, struct weft_error *err)
+{
+    struct wf_tstage t = {.spec = *spec, .workers = threads, .counting = true};
+    t.spec.slot_at = NULL; /* the addresses may not be known yet */
+    WEFT_TRY(wf_tstage_check_spec(&t.spec, err));
+    t.spec.slot_at = spec->slot_at;
+    wf_tstage_set_sizes(&t);
+    wf_tstage_lay_out_slot(&t);
+    enum weft_status st = build(&t, err);
+    free(t.params);
+    free(t.by_role);
+    free(t.work_index); /* NULL: counting allocates neither */
+    free(t.work_used);
+    if (st == WEFT_OK)
+        *out = t.memory;
+    return st;
 }
 
 void wf_tstage_free(struct wf_tstage *t)
 {
     if (t == NULL)
         return;
+
     for (size_t i = 0; i < N_GEMMS; i++)
         wf_gemm_free(t->gemm[i]);
     wf_wgrad_free(t->wgrad);
     wf_wgrad_free(t->head_wgrad);
+
     free(t->values);
     free(t->gradients);
     free(t->packed);
@@ -435,7 +477,9 @@ void wf_tstage_free(struct wf_tstage *t)
     free(t->cosines);
     free(t->sines);
     free(t->scratch);
+    free(t->layers);
     free(t->params);
     free(t->by_role);
+
     free(t);
 }

@@ -21,7 +21,7 @@ static size_t n_row_tiles(size_t rows)
     return (rows + ROW_TILE - 1) / ROW_TILE;
 }
 
-/* -- norms ---------------------------------------------------------------------------------- */
+/* -- norms --------------------------------------------------------------------------------- */
 
 struct norm_job {
     const struct wf_tstage *t;
@@ -118,7 +118,7 @@ enum weft_status wf_norm_backward(struct pass *p, struct wf_mat dx, struct wf_ma
     return st;
 }
 
-/* -- rows ----------------------------------------------------------------------------------- */
+/* -- rows ---------------------------------------------------------------------------------- */
 
 struct convert_job {
     const struct wf_ops *ops;
@@ -143,7 +143,7 @@ void wf_convert_rows(struct pass *p, struct wf_mat out, struct wf_mat x, size_t 
     wf_tstage_add_time(p->t, WF_TIMER_OTHER, start);
 }
 
-/* -- products ------------------------------------------------------------------------------- */
+/* -- products ------------------------------------------------------------------------------ */
 
 void wf_tstage_run_gemm(struct pass *p, const struct gemm_call *run, size_t rows)
 {

@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "compute/kern/attention.h"
 #include "compute/model/stage.h"
+#include "planning/spec/training.h"
 
 enum {
     ROW_TILE = 32, /* rows per task; a sum over all rows adds up one partial sum per tile */
@@ -14,19 +15,20 @@ enum {
      * cache. */
     MIX_ROWS = 8,
     /* Maximum number of tokens whose logits are in memory at the same time. */
-    HEAD_TOKENS = 512,
+    HEAD_TOKENS = WF_HEAD_TOKENS,
     ALIGN = 64,
 };
 
 /* The values that one layer stores per micro-batch.  Suffix 1 denotes the attention sublayer,
  * suffix 2 the MLP sublayer. */
 enum stage_field {
-    /* Input of the layer: the residual stream, or with block residuals the sum of the open
-     * block. */
+    /* Input of the layer: the residual stream, or with block attention residuals the sum of the
+     * open block. */
     FIELD_X1,
-    FIELD_H1, /* block residuals only: output of the mix, which is the input of the norm */
+    /* Block attention residuals only: output of the mix, which is the input of the norm. */
+    FIELD_H1,
     FIELD_ALPHA1,
-    FIELD_MIX1, /* block residuals only: rstd of each mixed vector */
+    FIELD_MIX1, /* block attention residuals only: rstd of each mixed vector */
     FIELD_A1,   /* output of the norm */
     FIELD_MEAN1,
     FIELD_RSTD1,
@@ -49,19 +51,28 @@ enum stage_field {
     FIELD_ACT, /* output of the MLP's activation function */
     /* bf16 only: the gradients of the outputs of the attention and MLP sublayers.  In fp32,
      * these gradients overwrite fields that are no longer needed: X1 and X2, or H1 and H2 with
-     * block residuals. */
+     * block attention residuals. */
     FIELD_G1,
     FIELD_G2,
     N_FIELDS
 };
 
-/* The location of a field in the memory of a layer. */
+/* A field of a layer, and its location in the memory of a layer, by enum weft_recompute. */
 struct field_layout {
     bool present;
-    bool recomputed; /* the backward recomputes the field; the forward does not store it */
-    size_t offset;
     size_t ld;
     enum wf_dtype type;
+    struct {
+        bool recomputed; /* the backward recomputes the field; the forward does not store it */
+        size_t offset;   /* in the recomputed or in the stored fields of the layer */
+    } in[WEFT_N_RECOMPUTE];
+};
+
+/* The layers of a stage differ in what they recompute. */
+struct layer_place {
+    enum weft_recompute recompute;
+    size_t stored; /* offset of the layer's stored fields in a slot */
+    size_t work;   /* offset of the layer's recomputed fields in a split slot */
 };
 
 /* The matrix products of a stage. */
@@ -86,9 +97,11 @@ enum stage_gemm {
 
 /* The layout of a slot's memory: offsets and sizes in bytes. */
 struct slot_layout {
-    size_t layer_bytes; /* stored fields of one layer */
-    size_t work_bytes;  /* recomputed fields of one layer */
-    size_t tokens;      /* int32 token ids, stored for the gradient of the embedding */
+    /* Stored and recomputed fields of one layer, by enum weft_recompute. */
+    size_t stored_bytes[WEFT_N_RECOMPUTE], work_bytes[WEFT_N_RECOMPUTE];
+    size_t max_work; /* recomputed fields of the layer that has the most */
+    size_t all_work; /* recomputed fields of all layers */
+    size_t tokens;   /* int32 token ids, stored for the gradient of the embedding */
     /* Whole models only: all blocks, from the embedding's output (block 0) to the last
      * block. */
     size_t blocks;
@@ -111,13 +124,15 @@ struct wf_tstage {
     bool llama;
     size_t dim, head, qkv_cols, kv_cols, ffn, vocab, vocab_padded;
     size_t max_tokens;
-    size_t n_blocks; /* block residuals: number of vectors that the head mixes */
+    struct weft_tensor_shape boundary; /* of activations: (rows * seq, dim) */
+    size_t n_blocks; /* block attention residuals: number of vectors that the head mixes */
     /* The stage produces blocks [blocks_in, blocks_out).  Blocks before blocks_in are
      * inputs. */
     size_t blocks_in, blocks_out;
 
     struct field_layout fields[N_FIELDS];
     struct slot_layout layout;
+    struct layer_place *layers; /* owned; (n_layers) */
     /* Owned; an entry is NULL if the stage does not need the product. */
     struct wf_gemm *gemm[N_GEMMS];
     struct wf_wgrad *wgrad;      /* owned; for the gradients of the layers' weights */
@@ -153,6 +168,8 @@ struct wf_tstage {
     size_t per_worker_bytes;
     char *scratch; /* owned; contains all scratch members above */
 
+    unsigned workers; /* threads of the pool */
+    bool counting;    /* only `memory` is computed; nothing large is allocated */
     struct wf_tstage_bytes memory;
     char *values, *gradients, *packed; /* owned */
     uint64_t times[WF_N_TIMERS];
@@ -169,9 +186,9 @@ struct pass {
     struct wf_mat g; /* gradient of the residual stream */
 };
 
-/* Return a field of layer `layer`, counted from the stage's first layer, as a matrix or as an
- * array of floats. */
+/* Returns a field of layer `layer`, counted from the stage's first layer, as a matrix. */
 struct wf_mat wf_tstage_field(const struct pass *p, uint32_t layer, enum stage_field f);
+/* Returns a field of a layer as an array of floats. */
 float *wf_tstage_floats(const struct pass *p, uint32_t layer, enum stage_field f);
 
 /* Returns the parameter of an item with the given role, or NULL if there is none. */
@@ -195,20 +212,21 @@ static inline char *wf_align(char *at)
     return at + (ALIGN - (uintptr_t)at % ALIGN) % ALIGN;
 }
 
-/* Block residuals: returns true if the model's layer `layer` adds to an open sum, false if it
- * starts a block. */
+/* Returns true if the model's layer `layer` adds to the sum of an open block, false if it
+ * starts a block.  Only for models with block residuals. */
 static inline bool wf_layer_is_block_open(const struct wf_tstage *t, uint32_t layer)
 {
     return layer % t->spec.model.residual_block_layers != 0;
 }
 
-/* Return true if the stage reads `in`, respectively writes `out`.  With block residuals, it
- * does not if a block ends at that boundary. */
+/* Returns true if the stage reads `in`.  With block attention residuals, it does not if a block
+ * ends at that boundary. */
 static inline bool wf_tstage_has_input(const struct wf_tstage *t)
 {
     return !t->has_embedding && (!t->block_mix || wf_layer_is_block_open(t, t->layer0));
 }
 
+/* Returns true if the stage writes `out`, with the same exception. */
 static inline bool wf_tstage_has_output(const struct wf_tstage *t)
 {
     return !t->has_head &&
@@ -221,16 +239,24 @@ struct wf_mat wf_layer_input(const struct pass *p, uint32_t layer);
 /* Returns the output of a layer: the input of the next layer, or a block if the layer is the
  * last one of that block. */
 struct wf_mat wf_layer_output(const struct pass *p, uint32_t layer);
+/* Returns the output of the embedding. */
 struct wf_mat wf_embedding_output(const struct pass *p);
 
-/* -- sizes and layout (stage_layout.c) ------------------------------------------------------ */
+/* -- sizes and layout (stage_layout.c) ----------------------------------------------------- */
 
 /* Returns WEFT_USAGE if the spec is invalid, WEFT_NOMEM if its sizes overflow. */
 enum weft_status wf_tstage_check_spec(const struct wf_tstage_spec *s, struct weft_error *err);
 /* Derives the sizes of t from t->spec. */
 void wf_tstage_set_sizes(struct wf_tstage *t);
-/* Sets t->fields and t->layout from the sizes. */
+/* Sets t->fields and t->layout from the sizes, and t->layers if it is not NULL. */
 void wf_tstage_lay_out_slot(struct wf_tstage *t);
+
+/* Returns true if the backward of a layer recomputes the field. */
+static inline bool wf_layer_recomputes(const struct wf_tstage *t, uint32_t layer,
+                                       enum stage_field f)
+{
+    return t->fields[f].in[t->layers[layer].recompute].recomputed;
+}
 
 /* Appends aligned space for `bytes` at *end and returns its offset. */
 static inline size_t wf_take_bytes(size_t *end, size_t bytes)
@@ -279,6 +305,8 @@ struct gemm_call {
     wf_tile_fn *after;
     void *after_arg;
 };
+
+/* Computes the product of a call for `rows` rows, with all threads. */
 void wf_tstage_run_gemm(struct pass *p, const struct gemm_call *run, size_t rows);
 
 /* Adds a^T b to the gradient of param. */
@@ -298,7 +326,7 @@ enum weft_status wf_grad_add_partials(struct wf_tstage *t, struct wf_param *para
 /* Returns the error for a gradient that is out of range. */
 enum weft_status wf_grad_fail_range(const struct wf_param *param, struct weft_error *err);
 
-/* -- block residuals (block_mix.c) --------------------------------------------------------- */
+/* -- block attention residuals (block_mix.c) ----------------------------------------------- */
 
 /* Returns WEFT_INTERNAL if the call lacks a block that the stage reads or produces. */
 enum weft_status wf_tstage_check_blocks(const struct pass *p, bool backward,
@@ -319,7 +347,7 @@ enum weft_status wf_mix_backward(struct pass *p, struct wf_mat dh, const float *
  * backward of every reader of the block must be complete. */
 void wf_block_load_grad(struct pass *p, size_t j);
 
-/* -- items ---------------------------------------------------------------------------------- */
+/* -- items --------------------------------------------------------------------------------- */
 
 /* Returns true if layer `layer` is the first of its block, so that no sum is open. */
 bool wf_layer_opens_block(const struct pass *p, uint32_t layer);
@@ -340,6 +368,7 @@ void wf_embedding_forward(struct pass *p, const int32_t *tokens, struct wf_mat o
 /* Adds p->g to the gradients of the embeddings. */
 enum weft_status wf_embedding_backward(struct pass *p, struct weft_error *err);
 
+/* Returns the input of the head. */
 struct wf_mat wf_head_input(const struct pass *p);
 /* Computes the loss and, in training, the backward from the loss to the output of the head's
  * norm. */

@@ -189,7 +189,7 @@ size_t wf_optim_bytes(const struct wf_optim *o)
     return o->moment_bytes;
 }
 
-/* -- the norm ------------------------------------------------------------------------------- */
+/* -- the norm ------------------------------------------------------------------------------ */
 
 static double squares_of_segment(const struct wf_optim *o, size_t block)
 {
@@ -228,7 +228,7 @@ double wf_optim_norm_squared(struct wf_optim *o)
     return sum;
 }
 
-/* -- the update ----------------------------------------------------------------------------- */
+/* -- the update ---------------------------------------------------------------------------- */
 
 struct update {
     struct wf_optim *o;

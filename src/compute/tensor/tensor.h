@@ -13,6 +13,7 @@ enum wf_dtype {
 
 typedef uint16_t wf_bf16;
 
+/* Returns the bytes of an element. */
 static inline size_t wf_dtype_size(enum wf_dtype type)
 {
     return type == WF_DTYPE_F32 ? 4 : 2;
@@ -27,11 +28,13 @@ struct wf_mat {
     enum wf_dtype type;
 };
 
+/* Returns the address of an element of an fp32 matrix. */
 static inline float *wf_mat_f32(struct wf_mat m, size_t row, size_t col)
 {
     return (float *)m.at + row * m.ld + col;
 }
 
+/* Returns the address of an element of a bf16 matrix. */
 static inline wf_bf16 *wf_mat_bf16(struct wf_mat m, size_t row, size_t col)
 {
     return (wf_bf16 *)m.at + row * m.ld + col;

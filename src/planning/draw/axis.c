@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-/* -- the axis ------------------------------------------------------------------------------- */
+/* -- the axis ------------------------------------------------------------------------------ */
 
 static void choose_unit(struct wf_axis *a, bool real)
 {
@@ -36,11 +36,13 @@ enum weft_status wf_axis_init(struct wf_axis *out, const struct weft_trace *trac
         real = real || traces[i].unit_seconds > 0;
         abstract = abstract || traces[i].unit_seconds == 0;
     }
+
     if (real && abstract && unit_seconds == 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "some traces are in real time and others in abstract units; the "
                          "length of an abstract unit must be given");
     real = real || unit_seconds > 0;
+
     a.factor = malloc(sizeof *a.factor * (n + 1));
     if (a.factor == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu traces", n);
@@ -50,12 +52,14 @@ enum weft_status wf_axis_init(struct wf_axis *out, const struct weft_trace *trac
                                                    : unit_seconds;
         a.end = fmax(a.end, traces[i].makespan * a.factor[i]);
     }
+
     if (!(a.end > 1e-200) || a.end > 1e200) {
         wf_axis_release(&a);
         return WEFT_FAIL(err, WEFT_DATA, "%s",
                          a.end > 1 ? "the times are too large to be drawn"
                                    : "no event takes any time; there is nothing to draw");
     }
+
     choose_unit(&a, real);
     *out = a;
     return WEFT_OK;
@@ -87,7 +91,7 @@ const char *wf_axis_unit(const struct wf_axis *a)
     return a->unit[0] == '\0' ? "time" : a->unit;
 }
 
-/* -- texts ---------------------------------------------------------------------------------- */
+/* -- texts --------------------------------------------------------------------------------- */
 
 void wf_draw_heading(struct wf_text *out, const struct weft_trace *t)
 {
@@ -114,6 +118,12 @@ enum weft_status wf_draw_metrics(struct wf_text *out, const struct weft_trace *t
     return WEFT_OK;
 }
 
+const char *wf_lane_label(enum weft_lane lane)
+{
+    static const char *const labels[] = {"", "send", "recv", "coll", "wait"};
+    return labels[lane];
+}
+
 void wf_draw_kind_label(unsigned kind, char *out, size_t size)
 {
     static const char *const words[WEFT_N_ACT_KINDS] = {
@@ -128,7 +138,9 @@ void wf_draw_kind_label(unsigned kind, char *out, size_t size)
         [WEFT_ACT_REDUCE_GRAD] = "R gradient sync",
         [WEFT_ACT_UNSHARD] = "U unshard",
         [WEFT_ACT_RESHARD] = "R reshard",
-        [WEFT_ACT_IDLE] = "idle",
+        [WEFT_ACT_WAIT_SEND_F] = "wait for a sent activation",
+        [WEFT_ACT_WAIT_SEND_B] = "wait for a sent gradient",
+        [WEFT_ACT_WAIT_REDUCE_GRAD] = "wait for gradient sync",
     };
     snprintf(out, size, "%s", words[kind]);
 }

@@ -37,6 +37,9 @@ enum weft_status wf_draw_metrics(struct wf_text *out, const struct weft_trace *t
                                  const struct wf_axis *axis, size_t index,
                                  struct weft_error *err);
 
+/* Returns the label of a lane's rows, at most four letters; "" for the compute lane. */
+const char *wf_lane_label(enum weft_lane lane);
+
 /* Prints the legend text of a kind, such as "F  forward" or "activation sent". */
 void wf_draw_kind_label(unsigned kind, char *out, size_t size);
 

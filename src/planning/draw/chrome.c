@@ -1,10 +1,8 @@
 /* Writes Chrome trace events, which Perfetto can open.
- *
- * Each rank is a process.  The compute events, the sends and the receives of a rank are
- * threads.  A lane whose events overlap has several threads.  Arrows connect each send with
- * its receive.  In a trace without messages, arrows connect each producing action with its
- * consumer on another rank.  Times are in microseconds.  One abstract time unit is written
- * as one microsecond. */
+ * Each rank is a process.  The lanes of a rank are threads.  A lane whose events overlap has
+ * several threads.  Arrows connect each send with its receive.  In a trace without messages,
+ * arrows connect each producing action with its consumer on another rank.  Times are in
+ * microseconds.  One abstract time unit is written as one microsecond. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +21,7 @@ struct chrome {
     bool several; /* true if there are several traces */
 };
 
-/* -- events --------------------------------------------------------------------------------- */
+/* -- events -------------------------------------------------------------------------------- */
 
 static void begin_event(struct chrome *c, const char *ph, uint32_t rank)
 {
@@ -84,12 +82,14 @@ static void put_slice(struct chrome *c, const struct weft_trace_event *e, uint64
         weft_action_print(e->partner, second);
         snprintf(name + n, sizeof name - n, " & %s", second);
     }
+
     begin_event(c, "X", e->rank);
     wf_json_uint(&c->j, "tid", tid);
     wf_json_number(&c->j, "ts", e->start * c->us_per_unit);
     wf_json_number(&c->j, "dur", e->length * c->us_per_unit);
     wf_json_string(&c->j, "name", name);
     wf_json_string(&c->j, "cat", e->action.paired ? "pair" : weft_act_name(e->action.kind));
+
     wf_json_begin(&c->j, "args", '{');
     wf_json_uint(&c->j, "stage", e->action.stage);
     wf_json_uint(&c->j, "chunk", weft_trace_chunk(c->t, e->rank, e->action.stage));
@@ -99,11 +99,12 @@ static void put_slice(struct chrome *c, const struct weft_trace_event *e, uint64
         wf_json_uint(&c->j, "bytes", e->bytes);
     if (e->peer != WEFT_NO_RANK)
         wf_json_uint(&c->j, "peer", e->peer);
+
     wf_json_end(&c->j, '}');
     end_event(c);
 }
 
-/* -- arrows --------------------------------------------------------------------------------- */
+/* -- arrows -------------------------------------------------------------------------------- */
 
 /* One endpoint of an arrow.  Both endpoints of an arrow have the same key: the direction,
  * the consumer's stage and the micro. */
@@ -133,7 +134,7 @@ static void add_endpoints(const struct chrome *c, struct arrows *a, struct weft_
                 kind == WEFT_ACT_I;
     bool makes = kind == WEFT_ACT_SEND_F || kind == WEFT_ACT_SEND_B, needs = !makes;
     if (weft_act_is_message(kind) != a->messages || kind >= WEFT_ACT_REDUCE_GRAD ||
-        kind == WEFT_ACT_W)
+        kind == WEFT_ACT_W || c->t->events[event].lane == WEFT_LANE_WAIT)
         return;
     if (!a->messages)
         makes = needs = true;
@@ -229,6 +230,7 @@ static enum weft_status put_trace(struct chrome *c, struct weft_error *err)
     const struct weft_trace *t = c->t;
     struct arrows a = {0};
     unsigned slots[WEFT_LANE_COUNT];
+
     wf_lane_slots_count(t, slots, WF_MAX_SLOTS);
     a.from = malloc(sizeof *a.from * (2 * t->n_events + 1));
     a.to = malloc(sizeof *a.to * (2 * t->n_events + 1));
@@ -238,12 +240,15 @@ static enum weft_status put_trace(struct chrome *c, struct weft_error *err)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the arrows of %zu events",
                          t->n_events);
     }
+
     for (size_t i = 0; i < t->n_events; i++)
-        a.messages = a.messages || weft_act_is_message(t->events[i].action.kind);
+        a.messages = a.messages || (weft_act_is_message(t->events[i].action.kind) &&
+                                    t->events[i].lane != WEFT_LANE_WAIT);
     for (uint32_t r = 0; r < t->n_ranks; r++)
         put_names(c, r, slots);
     put_slices(c, &a);
     put_arrows(c, &a);
+
     for (size_t i = 0; i < t->n_memory; i++) {
         begin_event(c, "C", t->memory[i].rank);
         wf_json_number(&c->j, "ts", t->memory[i].time * c->us_per_unit);
@@ -253,6 +258,7 @@ static enum weft_status put_trace(struct chrome *c, struct weft_error *err)
         wf_json_end(&c->j, '}');
         end_event(c);
     }
+
     free(a.from);
     free(a.to);
     return WEFT_OK;
@@ -265,9 +271,11 @@ enum weft_status wf_write_chrome(FILE *out, const struct weft_trace *traces, siz
     struct chrome c = {.j = {.out = out}, .several = n > 1};
     struct wf_axis axis;
     WEFT_TRY(wf_axis_init(&axis, traces, n, options->unit_seconds, err));
+
     enum weft_status st = WEFT_OK;
     struct wf_text title = {0};
     bool real = axis.unit[0] != '\0';
+
     wf_json_begin(&c.j, NULL, '{');
     wf_json_string(&c.j, "displayTimeUnit", "ns");
     wf_json_begin(&c.j, "otherData", '{');
@@ -275,6 +283,7 @@ enum weft_status wf_write_chrome(FILE *out, const struct weft_trace *traces, siz
     wf_json_string(&c.j, "title", title.at != NULL ? title.at : "");
     wf_json_string(&c.j, "time", real ? "microseconds" : "an abstract unit as a microsecond");
     wf_json_end(&c.j, '}');
+
     wf_json_begin(&c.j, "traceEvents", '[');
     fputc('\n', out);
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
@@ -283,9 +292,11 @@ enum weft_status wf_write_chrome(FILE *out, const struct weft_trace *traces, siz
         st = put_trace(&c, err);
         c.first_pid += traces[i].n_ranks;
     }
+
     wf_json_end(&c.j, ']');
     wf_json_end(&c.j, '}');
     fputc('\n', out);
+
     wf_text_release(&title);
     wf_axis_release(&axis);
     return st;

@@ -43,7 +43,7 @@ bool weft_draw_format_find(const char *name, enum weft_draw_format *out)
     return false;
 }
 
-/* -- text ----------------------------------------------------------------------------------- */
+/* -- text ---------------------------------------------------------------------------------- */
 
 static enum weft_status put_text(struct wf_text *out, const struct weft_trace *traces, size_t n,
                                  const struct weft_draw_options *options,
@@ -56,7 +56,7 @@ static enum weft_status put_text(struct wf_text *out, const struct weft_trace *t
     }
     for (size_t i = 0; i < n; i++) {
         struct wf_text_axis own = {axis->factor[i] * axis->show, axis->end * axis->show, n > 1,
-                                   unit};
+                                   options->lanes, unit};
         if (i > 0)
             wf_text_addc(out, '\n');
         wf_draw_heading(out, &traces[i]);
@@ -85,7 +85,7 @@ enum weft_status wf_write_text(FILE *out, const struct weft_trace *traces, size_
     return st;
 }
 
-/* -- pictures ------------------------------------------------------------------------------- */
+/* -- pictures ------------------------------------------------------------------------------ */
 
 static enum weft_status write_svg(FILE *out, const struct weft_trace *traces, size_t n,
                                   const struct weft_draw_options *options,

@@ -24,16 +24,19 @@ static size_t put_cells(struct wf_text *out, struct weft_action_span row, size_t
 {
     char cell[64];
     size_t column = 0, mark = 0;
+
     if (place > 0 && place < row.len && row.at[place - 1].paired)
         place--; /* both actions of a pair are drawn as one cell */
     size_t begin = place < 3 ? 0 : (place > row.len ? row.len : place) - 3;
     if (begin > 0 && row.at[begin - 1].paired)
         begin--;
+
     *width = 1;
     if (begin > 0) {
         wf_text_adds(out, "... ");
         column += 4;
     }
+
     for (size_t i = begin; i < row.len && i < begin + MAX_CELLS; i++) {
         size_t n = cell_text(row, i, cell);
         if (column + n + 5 > room && i > place) {
@@ -44,11 +47,13 @@ static size_t put_cells(struct wf_text *out, struct weft_action_span row, size_t
             mark = column;
             *width = n > 0 ? n : 1;
         }
+
         wf_text_addf(out, "%-5s", cell);
         wf_text_addc(out, ' ');
         column += (n > 5 ? n : 5) + 1;
         i += row.at[i].paired;
     }
+
     if (place >= row.len)
         mark = column;
     return mark;

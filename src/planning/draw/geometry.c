@@ -32,7 +32,7 @@ struct geometry {
     double y;
 };
 
-/* -- sizes ---------------------------------------------------------------------------------- */
+/* -- sizes --------------------------------------------------------------------------------- */
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -119,7 +119,7 @@ static double rows_height(const struct geometry *l)
     return sum;
 }
 
-/* -- parts ---------------------------------------------------------------------------------- */
+/* -- parts --------------------------------------------------------------------------------- */
 
 static double put_text(struct geometry *l, double x, double y, double size, enum wf_ink ink,
                        bool bold, enum wf_anchor anchor, const char *text)
@@ -171,19 +171,22 @@ static void put_rank_frame(struct geometry *l, const struct wf_panel *p, uint32_
     double pitch = wf_panel_rank_height(p) + l->gap;
     uint32_t every = (uint32_t)ceil((TINY + 2) / pitch);
     double shown = p->trace->makespan * p->scale;
+
     wf_picture_add_area(l->out, l->left, y, shown, p->row, WF_INK_IDLE);
+    double top = y + p->row + 1;
     for (int lane = WEFT_LANE_SEND; p->lane > 0 && lane < WEFT_LANE_COUNT; lane++) {
-        static const char *const names[] = {"", "send", "recv"};
-        double top = y + p->row + 1 + (lane == WEFT_LANE_RECV ? p->lane * p->slots[1] : 0);
         for (unsigned k = 0; k < p->slots[lane]; k++)
             wf_picture_add_area(l->out, l->left, top + k * p->lane, shown, p->lane - 1,
                                 WF_INK_IDLE);
         if (p->slots[lane] > 0 && p->lane >= 8)
             put_text(l, l->left - 6, top + p->lane - 1.5, 8, WF_INK_MUTED, false, WF_ANCHOR_END,
-                     names[lane]);
+                     wf_lane_label((enum weft_lane)lane));
+        top += p->lane * p->slots[lane];
     }
+
     if (rank % every != 0)
         return;
+
     char name[32];
     double size = fmin(SMALL, fmax(p->row, 8));
     snprintf(name, sizeof name, "rank %u", rank);
@@ -211,11 +214,13 @@ static void put_axis(struct geometry *l)
 {
     char text[40];
     double scale = l->plot / l->axis.end;
+
     wf_axis_print(&l->axis, l->axis.end, text);
     double apart =
         fmax(60, wf_text_width("8888", TINY, false) + wf_text_width(text, TINY, false) + 14);
     double step = wf_axis_step(apart / scale);
     double last = -1e9;
+
     l->y -= 6;
     wf_picture_add_area(l->out, l->left, l->y, l->plot, 1, WF_INK_EDGE);
     for (double k = 0; k * step <= l->axis.end * (1 + 1e-9); k++) {
@@ -228,12 +233,13 @@ static void put_axis(struct geometry *l)
         put_text(l, x, l->y + 8 + TINY, TINY, WF_INK_TEXT, false, WF_ANCHOR_MIDDLE, text);
         last = x + wide / 2;
     }
+
     put_text(l, l->left - 14, l->y + 8 + TINY, TINY, WF_INK_MUTED, false, WF_ANCHOR_END,
              wf_axis_unit(&l->axis));
     l->y += TINY + 24;
 }
 
-/* -- legend --------------------------------------------------------------------------------- */
+/* -- legend -------------------------------------------------------------------------------- */
 
 struct legend {
     struct geometry *l;
@@ -291,6 +297,7 @@ static void put_legend(struct geometry *l)
     struct legend g = {.l = l, .x = MARGIN};
     bool seen[WEFT_N_ACT_KINDS] = {false}, pairs = false, dense = false;
     uint32_t chunks = 1;
+
     for (size_t i = 0; i < l->n; i++) {
         const struct weft_trace *t = &l->traces[i];
         chunks = t->n_chunks > chunks ? t->n_chunks : chunks;
@@ -303,6 +310,7 @@ static void put_legend(struct geometry *l)
                     seen[t->events[k].partner.kind] = true;
             }
     }
+
     put_kinds(&g, seen);
     if (pairs) {
         begin_entry(&g, 1, "an overlapped pair");
@@ -311,10 +319,12 @@ static void put_legend(struct geometry *l)
         g.x += SWATCH;
         end_entry(&g, "an overlapped pair");
     }
+
     begin_entry(&g, 1, "idle");
     wf_picture_add_area(l->out, g.x, l->y, SWATCH - 1, SWATCH_HEIGHT, WF_INK_IDLE);
     g.x += SWATCH;
     end_entry(&g, "idle");
+
     if (chunks > 1) {
         const char *text = "shades: first to last stage of a rank";
         uint32_t n = chunks < WF_SHADES ? chunks : WF_SHADES;
@@ -323,6 +333,7 @@ static void put_legend(struct geometry *l)
             put_swatch(&g, WEFT_ACT_F, wf_chunk_shade(c, n), 0, SWATCH_HEIGHT);
         end_entry(&g, text);
     }
+
     l->y += SWATCH_HEIGHT + 8;
     if (dense) {
         put_text(l, MARGIN, l->y + SMALL, SMALL, WF_INK_MUTED, false, WF_ANCHOR_START,
@@ -332,26 +343,29 @@ static void put_legend(struct geometry *l)
     }
 }
 
-/* -- the picture ------------------------------------------------------------------------------- */
+/* -- the picture --------------------------------------------------------------------------- */
 
 static enum weft_status compute_sizes(struct geometry *l, struct weft_error *err)
 {
     const struct weft_draw_options *o = l->options;
     char name[32];
     uint32_t ranks = 0;
+
     for (size_t i = 0; i < l->n; i++) {
         ranks = l->traces[i].n_ranks > ranks ? l->traces[i].n_ranks : ranks;
         l->panels[i].trace = &l->traces[i];
         wf_lane_slots_count(&l->traces[i], l->panels[i].slots, WF_PICTURE_SLOTS);
-        if (!o->lanes)
-            l->panels[i].slots[WEFT_LANE_SEND] = l->panels[i].slots[WEFT_LANE_RECV] = 0;
+        for (int lane = WEFT_LANE_SEND; !o->lanes && lane < WEFT_LANE_COUNT; lane++)
+            l->panels[i].slots[lane] = 0;
     }
+
     snprintf(name, sizeof name, "rank %u", ranks - 1);
     l->left = ceil(MARGIN + wf_text_width(name, SMALL, false) + 8);
     l->plot = o->width != 0 ? o->width - l->left - MARGIN - 4 : fitting_width(l);
     if (l->plot < 100 || l->plot > MAX_PIXELS)
         return WEFT_FAIL(err, WEFT_USAGE, "picture width %u is out of range (200 to %d)",
                          o->width, MAX_PIXELS);
+
     l->out->width = l->left + l->plot + MARGIN + 4;
     double row = fitting_row(all_ranks(l));
     set_rows(l, row);
@@ -360,11 +374,13 @@ static enum weft_status compute_sizes(struct geometry *l, struct weft_error *err
         row = (o->height - others) / fmax(1, rows_height(l)) * (row + l->gap);
         set_rows(l, fmax(2, fmin(floor(row - gap_of(row)), 120)));
     }
+
     for (size_t i = 0; i < l->n; i++) {
         l->panels[i].x = l->left;
         l->panels[i].width = l->plot;
         l->panels[i].scale = l->plot / l->axis.end * l->axis.factor[i];
     }
+
     if (rows_height(l) > MAX_PIXELS)
         return WEFT_FAIL(err, WEFT_USAGE, "%.0f ranks are too many for one picture",
                          all_ranks(l));

@@ -25,7 +25,7 @@ static void put_number(FILE *out, double value)
         fprintf(out, "%.10g", value);
 }
 
-/* -- data ----------------------------------------------------------------------------------- */
+/* -- data ---------------------------------------------------------------------------------- */
 
 static void put_event(FILE *out, const struct weft_trace_event *e)
 {
@@ -49,6 +49,7 @@ static size_t put_rank(FILE *out, const struct weft_trace *t, uint32_t rank, siz
     fputs("{\"stages\":[", out);
     for (size_t i = t->stage_first[rank]; i < t->stage_first[rank + 1]; i++)
         fprintf(out, "%s%u", i > t->stage_first[rank] ? "," : "", t->stages[i]);
+
     fputs("],\"lanes\":[", out);
     size_t i = t->first[rank];
     for (int lane = 0; lane < WEFT_LANE_COUNT; lane++) {
@@ -61,6 +62,7 @@ static size_t put_rank(FILE *out, const struct weft_trace *t, uint32_t rank, siz
         }
         fputc(']', out);
     }
+
     fputs("],\"memory\":[", out);
     for (size_t n = 0; memory < t->n_memory && t->memory[memory].rank == rank; memory++, n++) {
         if (n > 0)
@@ -69,6 +71,7 @@ static size_t put_rank(FILE *out, const struct weft_trace *t, uint32_t rank, siz
         fputc(',', out);
         put_number(out, t->memory[memory].amount);
     }
+
     fputs("]}", out);
     return memory;
 }
@@ -79,8 +82,10 @@ static enum weft_status put_trace(FILE *out, const struct weft_trace *t,
 {
     struct wf_text heading = {0}, figures = {0};
     size_t memory = 0;
+
     wf_draw_heading(&heading, t);
     WEFT_TRY(wf_draw_metrics(&figures, t, axis, index, err));
+
     fputs("{\"name\":", out);
     wf_escape_script(out, t->name);
     fputs(",\"heading\":", out);
@@ -89,10 +94,12 @@ static enum weft_status put_trace(FILE *out, const struct weft_trace *t,
     wf_escape_script(out, figures.failed ? "" : figures.at);
     wf_text_release(&heading);
     wf_text_release(&figures);
+
     fprintf(out, ",\"factor\":%.17g,\"makespan\":%.17g,\"shades\":[", axis->factor[index],
             t->makespan);
     for (uint32_t c = 0; c < t->n_chunks; c++)
         fprintf(out, "%s%u", c > 0 ? "," : "", wf_chunk_shade(c, t->n_chunks));
+
     fputs("],\"ranks\":[\n", out);
     for (uint32_t r = 0; r < t->n_ranks; r++) {
         fputs(r > 0 ? ",\n" : "", out);
@@ -107,15 +114,18 @@ static void put_kinds(FILE *out)
     fputs(",\"kinds\":[", out);
     for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++)
         fprintf(out, "%s\"%s\"", k > 0 ? "," : "", weft_act_name(k));
+
     fputs("],\"words\":[", out);
     for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++) {
         char words[64];
         wf_draw_kind_label(k, words, sizeof words);
         fprintf(out, "%s\"%s\"", k > 0 ? "," : "", words);
     }
+
     fputs("],\"bands\":[", out);
     for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++)
         fprintf(out, "%s\"#%06x\"", k > 0 ? "," : "", (unsigned)wf_band_colour(k));
+
     fputs("],\"colours\":[", out);
     for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++) {
         fputs(k > 0 ? ",[" : "[", out);
@@ -166,7 +176,7 @@ static enum weft_status put_data(FILE *out, const struct weft_trace *traces, siz
     return st;
 }
 
-/* -- the page ------------------------------------------------------------------------------- */
+/* -- the page ------------------------------------------------------------------------------ */
 
 static void put_head(FILE *out, const char *title)
 {
@@ -180,9 +190,11 @@ static void put_head(FILE *out, const char *title)
     fputs("; base-uri 'none'; form-action 'none'\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
           out);
+
     wf_escape_markup(out, title);
     fputs("</title>\n<style>", out);
     fwrite(wf_page_style, 1, wf_page_style_len, out);
+
     fputs(
         "</style>\n</head>\n<body>\n"
         "<header><h1></h1><p></p></header>\n<ul id=\"legend\"></ul>\n"
@@ -204,12 +216,14 @@ enum weft_status wf_write_html(FILE *out, const struct weft_trace *traces, size_
     struct wf_axis axis;
     struct wf_text title = {0};
     WEFT_TRY(wf_axis_init(&axis, traces, n, options->unit_seconds, err));
+
     if (options->title != NULL && options->title[0] != '\0')
         wf_draw_sanitize(&title, options->title);
     else if (n == 1)
         wf_draw_heading(&title, &traces[0]);
     else
         wf_text_addf(&title, "%zu traces", n);
+
     enum weft_status st =
         title.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a title") : WEFT_OK;
     if (st == WEFT_OK) {
@@ -219,6 +233,7 @@ enum weft_status wf_write_html(FILE *out, const struct weft_trace *traces, size_
         fwrite(wf_page_script, 1, wf_page_script_len, out);
         fputs("</script>\n</body>\n</html>\n", out);
     }
+
     wf_text_release(&title);
     wf_axis_release(&axis);
     return st;

@@ -1,3 +1,5 @@
+/* Draws the timeline of an HTML page from the data in the page, and handles zooming, scrolling
+ * and pointing. */
 'use strict';
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent);
@@ -7,8 +9,8 @@
   const ctx = chart.getContext('2d');
   const FONT = '"DejaVu Sans", Verdana, Helvetica, Arial, sans-serif';
   const AXIS = 26, RIGHT = 20, TILE = 64, COLUMN = 3, DENSE = 2.5;
-  const F = 0, B = 1, I = 2, W = 3, FIRST_SEND = 4, LAST_RECV = 7;
-  const LANES = ['', 'send', 'receive'];
+  const F = 0, B = 1, I = 2, W = 3, LAST_RECV = 7;
+  const LANES = ['', 'send', 'receive', 'collective', 'wait'];
 
   /* ---- Data: each lane of each rank is one row with its columns in arrays. ---- */
 
@@ -556,8 +558,10 @@
       if (kind === W || kind === B)
         own.fillRect(x, y + h * 6 / 7, w, h / 7);
     };
+    const drawn = kind => rows.some(row => (row.kind === 0 || lanes) &&
+      (row.lane.kind.includes(kind) || row.lane.pair.some(p => p !== null && p.kind === kind)));
     data.seen.forEach(kind => {
-      if (kind < FIRST_SEND || kind > LAST_RECV || lanes)
+      if (drawn(kind))
         addLegend(data.words[kind], (own, w, h) => boxOn(own, 0, 0, w, h, kind, data.colours[kind][1]), 1);
     });
     if (rows.some(row => row.lane.pair.some(p => p !== null)))

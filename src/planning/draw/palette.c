@@ -29,7 +29,9 @@ static const struct {
     [WEFT_ACT_REDUCE_GRAD] = {0xb3a798, 0xb3a798, 0x5f5548},
     [WEFT_ACT_UNSHARD] = {0xc9c2b8, 0xc9c2b8, 0x5f5548},
     [WEFT_ACT_RESHARD] = {0xc9c2b8, 0xc9c2b8, 0x5f5548},
-    [WEFT_ACT_IDLE] = {0xececec, 0xececec, 0xececec},
+    [WEFT_ACT_WAIT_SEND_F] = {0xe3ded7, 0xe3ded7, 0x5f5548},
+    [WEFT_ACT_WAIT_SEND_B] = {0xe3ded7, 0xe3ded7, 0x5f5548},
+    [WEFT_ACT_WAIT_REDUCE_GRAD] = {0xe3ded7, 0xe3ded7, 0x5f5548},
 };
 
 static uint32_t blend(uint32_t a, uint32_t b, unsigned part, unsigned whole)

@@ -23,9 +23,9 @@ enum wf_ink {
 /* Returns a colour as 0xRRGGBB. */
 uint32_t wf_ink_colour(enum wf_ink ink);
 
-/* Return, as 0xRRGGBB, the colour of a kind in a given shade and the colour of the kind's
- * bands. */
+/* Returns the colour of a kind in a given shade as 0xRRGGBB. */
 uint32_t wf_kind_colour(unsigned kind, unsigned shade);
+/* Returns the colour of a kind's bands as 0xRRGGBB. */
 uint32_t wf_band_colour(unsigned kind);
 
 /* Returns the shade of a chunk on a rank that has `n_chunks` chunks. */

@@ -70,24 +70,29 @@ void wf_picture_add_label(struct wf_picture *p, struct wf_label label, const cha
     struct wf_label *at = more(p, p->labels, &p->cap_labels, p->n_labels, sizeof *at);
     if (at == NULL)
         return;
+
     p->labels = at;
     label.text = p->texts.len;
     label.width = wf_text_width(text, label.size, label.bold);
+
     if (label.width <= room) {
         wf_text_adds(&p->texts, text);
     } else {
         double unit = label.size / 1000 * (label.bold ? 1.2 : 1), dots = 3 * 318 * unit,
                sum = 0;
         size_t n = 0;
+
         while (text[n] != '\0' &&
                sum + char_width((unsigned char)text[n]) * unit + dots <= room)
             sum += char_width((unsigned char)text[n++]) * unit;
         while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
             n--; /* do not cut inside a UTF-8 character */
+
         wf_text_add(&p->texts, text, n);
         wf_text_adds(&p->texts, "...");
         label.width = sum + dots;
     }
+
     wf_text_addc(&p->texts, '\0');
     at[p->n_labels++] = label;
 }
@@ -106,13 +111,6 @@ unsigned wf_cell_bands(const struct wf_cell *c, struct wf_cell out[2])
         out[n++] = (struct wf_cell){c->x, c->y + c->h - height, c->w, height, c->kind, c->shade,
                                     false};
     return n;
-}
-
-double wf_label_left(const struct wf_label *l)
-{
-    return l->anchor == WF_ANCHOR_START ? l->x
-           : l->anchor == WF_ANCHOR_END ? l->x - l->width
-                                        : l->x - l->width / 2;
 }
 
 void wf_picture_release(struct wf_picture *p)

@@ -60,10 +60,12 @@ enum weft_status wf_picture_init(struct wf_picture *out, const struct weft_trace
                                  struct weft_error *err);
 void wf_picture_release(struct wf_picture *p);
 
-/* -- building ------------------------------------------------------------------ */
+/* -- building ------------------------------------------------------------------------------ */
 
+/* Adds a rectangle. */
 void wf_picture_add_area(struct wf_picture *p, double x, double y, double w, double h,
                          enum wf_ink ink);
+/* Adds the cell of an action. */
 void wf_picture_add_cell(struct wf_picture *p, struct wf_cell cell);
 
 /* Adds a label.  The text is truncated if it is wider than `room` pixels. */
@@ -73,15 +75,12 @@ void wf_picture_add_label(struct wf_picture *p, struct wf_label label, const cha
 /* Returns the width of a text in pixels, for the widest of the requested fonts. */
 double wf_text_width(const char *text, double size, bool bold);
 
-/* -- painting -------------------------------------------------------------------- */
+/* -- painting ------------------------------------------------------------------------------ */
 
 /* Computes the dark bands that mark a cell's kind in addition to its colour.  Returns the
  * number of bands.  An input gradient has a band at the top, a weight gradient has a band at
  * the bottom, a whole backward has both bands, and a forward has none. */
 unsigned wf_cell_bands(const struct wf_cell *c, struct wf_cell out[2]);
-
-/* Returns the x coordinate of the left edge of a label. */
-double wf_label_left(const struct wf_label *l);
 
 /* Writes the picture as SVG.  The caller must check the stream for write errors. */
 void wf_paint_svg(FILE *out, const struct wf_picture *p);

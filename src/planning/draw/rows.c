@@ -39,7 +39,7 @@ char *wf_cell_print_label(enum wf_label_detail detail, struct weft_action a, cha
     return out;
 }
 
-/* -- slots ---------------------------------------------------------------------------------- */
+/* -- slots --------------------------------------------------------------------------------- */
 
 unsigned wf_lane_slots_find(struct wf_lane_slots *s, const struct weft_trace_event *e,
                             unsigned max)
@@ -63,8 +63,8 @@ void wf_lane_slots_count(const struct weft_trace *t, unsigned slots[WEFT_LANE_CO
                          unsigned max)
 {
     struct wf_lane_slots open = {.n = 0};
-    slots[WEFT_LANE_COMPUTE] = 1;
-    slots[WEFT_LANE_SEND] = slots[WEFT_LANE_RECV] = 0;
+    for (int lane = 0; lane < WEFT_LANE_COUNT; lane++)
+        slots[lane] = lane == WEFT_LANE_COMPUTE;
     for (size_t i = 0; i < t->n_events; i++) {
         const struct weft_trace_event *e = &t->events[i];
         if (i == 0 || e->rank != e[-1].rank || e->lane != e[-1].lane)
@@ -76,7 +76,7 @@ void wf_lane_slots_count(const struct weft_trace *t, unsigned slots[WEFT_LANE_CO
     }
 }
 
-/* -- labels --------------------------------------------------------------------- */
+/* -- labels -------------------------------------------------------------------------------- */
 
 static double text_room(const struct wf_panel *p, const struct weft_trace_event *e)
 {
@@ -90,6 +90,8 @@ static void choose_detail(struct wf_panel *p)
     size_t fits[WF_N_LABEL_DETAILS][LARGEST + 1] = {{0}}, n = 0;
     char text[40];
     double sum = 0;
+
+    /* Counts the labels that fit, for each detail and font size. */
     for (size_t i = 0; i < p->trace->n_events; i++) {
         const struct weft_trace_event *e = &p->trace->events[i];
         double room = text_room(p, e);
@@ -97,6 +99,7 @@ static void choose_detail(struct wf_panel *p)
             continue;
         n++;
         sum += e->length;
+
         for (int w = 0; w < WF_N_LABEL_DETAILS && room > 0; w++) {
             double wide = wf_text_width(
                 wf_cell_print_label((enum wf_label_detail)w, e->action, text), 1, false);
@@ -109,10 +112,13 @@ static void choose_detail(struct wf_panel *p)
                 fits[w][s]++;
         }
     }
+
     p->typical = n > 0 ? sum / (double)n * p->scale : 0;
     int largest = (int)fmin(LARGEST, floor(p->row * 0.75));
     p->detail = WF_LABEL_DETAIL_MICRO;
     p->font = fmin(SMALLEST, largest);
+
+    /* Chooses the most detailed labels that nearly all cells have room for. */
     for (int w = p->trace->n_chunks > 1 ? WF_LABEL_DETAIL_FULL : WF_LABEL_DETAIL_KIND;
          w < WF_N_LABEL_DETAILS; w++)
         for (int s = largest; s >= SMALLEST; s--)
@@ -145,7 +151,7 @@ void wf_panel_release(struct wf_panel *p)
     free(p->tiles);
 }
 
-/* -- single cells --------------------------------------------------------------------------- */
+/* -- single cells -------------------------------------------------------------------------- */
 
 static void put_label(const struct wf_panel *p, const struct wf_cell *c, struct weft_action a,
                       struct wf_picture *out)
@@ -199,7 +205,7 @@ static void put_cell(const struct wf_panel *p, const struct weft_trace_event *e,
     put_half(p, c, e, swap ? e->action : e->partner, whole, out);
 }
 
-/* -- shares --------------------------------------------------------------------------------- */
+/* -- shares -------------------------------------------------------------------------------- */
 
 static void add_share(struct wf_panel *p, const struct weft_trace_event *e, size_t column,
                       double part)
@@ -233,6 +239,7 @@ static void put_stacks(struct wf_panel *p, double y, double h, struct wf_picture
     size_t columns = (size_t)ceil(p->width / COLUMN), first = out->n_cells;
     struct wf_cell last[WEFT_N_ACT_KINDS];
     memset(last, 0, sizeof last);
+
     for (size_t i = 0; i < columns; i++) {
         double *share = p->shares + i * WEFT_N_ACT_KINDS, sum = 0;
         for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++) {
@@ -246,6 +253,8 @@ static void put_stacks(struct wf_panel *p, double y, double h, struct wf_picture
                                 .h = (float)(h * (to - from)),
                                 .kind = (uint8_t)k,
                                 .shade = 1};
+
+            /* Ends the area of this kind if it does not continue in this column. */
             if (last[k].w > 0 && (to <= from || last[k].y != c.y || last[k].h != c.h ||
                                   last[k].x + last[k].w != c.x)) {
                 wf_picture_add_cell(out, last[k]);
@@ -257,13 +266,14 @@ static void put_stacks(struct wf_panel *p, double y, double h, struct wf_picture
                 last[k] = c;
         }
     }
+
     for (unsigned k = 0; k < WEFT_N_ACT_KINDS; k++)
         if (last[k].w > 0)
             wf_picture_add_cell(out, last[k]);
     p->any_dense = p->any_dense || out->n_cells > first;
 }
 
-/* -- rows ----------------------------------------------------------------------------------- */
+/* -- rows ---------------------------------------------------------------------------------- */
 
 /* Collects the visible parts of the events in one slot of one lane.  Each part ends when the
  * next event starts. */
@@ -311,11 +321,13 @@ static void put_strip(struct wf_panel *p, size_t n, double y, double h, struct w
 {
     size_t tiles = (size_t)ceil(p->width / TILE);
     count_tiles(p, n, tiles);
+
     for (size_t i = 0; i < n; i++) {
         const struct wf_span *s = &p->spans[i];
         double x = s->begin * p->scale, end = fmin(s->end * p->scale, p->width);
         double piece = x; /* start of the current part that is drawn as single cells */
         bool cut = false;
+
         for (size_t tile = (size_t)(x / TILE); tile < tiles && (double)(tile * TILE) < end;
              tile++) {
             double from = fmax(x, (double)(tile * TILE));
@@ -328,6 +340,7 @@ static void put_strip(struct wf_panel *p, size_t n, double y, double h, struct w
             piece = to;
             cut = true;
         }
+
         if (end > piece)
             put_cell(p, s->event, p->x + piece, p->x + end, y, h, !cut, out);
     }
@@ -336,7 +349,10 @@ static void put_strip(struct wf_panel *p, size_t n, double y, double h, struct w
 
 double wf_panel_rank_height(const struct wf_panel *p)
 {
-    return p->row + p->lane * (p->slots[WEFT_LANE_SEND] + p->slots[WEFT_LANE_RECV]);
+    unsigned n = 0;
+    for (int lane = WEFT_LANE_SEND; lane < WEFT_LANE_COUNT; lane++)
+        n += p->slots[lane];
+    return p->row + p->lane * n;
 }
 
 void wf_panel_draw_rank(struct wf_panel *p, uint32_t rank, double y, struct wf_picture *out)

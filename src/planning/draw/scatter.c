@@ -107,11 +107,13 @@ bool wf_draw_scatter(FILE *out, const struct wf_point *points, size_t n, const c
     size_t n_front = 0, n_beyond = 0;
     if (front == NULL)
         return false;
+
     for (size_t i = 0; i < n; i++)
         if (points[i].front)
             front[n_front++] = &points[i];
     struct axes a = choose_axes(points, n);
     qsort(front, n_front, sizeof(const struct wf_point *), by_height);
+
     fprintf(out,
             "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' width='%d' "
             "height='%d' font-family='sans-serif' font-size='13'>\n<style>.g{stroke:#ddd}"
@@ -122,8 +124,10 @@ bool wf_draw_scatter(FILE *out, const struct wf_point *points, size_t n, const c
             WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT - 60);
     wf_escape_markup(out, title);
     fputs("</text>\n", out);
+
     put_axes(out, &a, x_name, y_name);
     put_front(out, &a, front, n_front);
+
     for (size_t i = 0; i < n; i++) {
         if (points[i].y > a.y_most) {
             n_beyond++;
@@ -135,6 +139,7 @@ bool wf_draw_scatter(FILE *out, const struct wf_point *points, size_t n, const c
         wf_escape_markup(out, points[i].name);
         fputs("</title></circle>\n", out);
     }
+
     if (n_beyond > 0)
         fprintf(out, "<text x='%d' y='%d' class='e'>%zu more above</text>\n", WIDTH - RIGHT,
                 TOP - 14, n_beyond);

@@ -133,8 +133,10 @@ void wf_paint_svg(FILE *out, const struct wf_picture *p)
     put_number(out, p->height);
     fputs("\" font-family=\"DejaVu Sans,Verdana,Helvetica,Arial,sans-serif\">\n<title>", out);
     wf_escape_markup(out, p->texts.at + p->title);
+
     fprintf(out, "</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#%06x\"/>\n",
             (unsigned)wf_ink_colour(WF_INK_BACKGROUND));
+
     for (size_t i = 0; i < p->n_areas; i++) {
         const struct wf_area *a = &p->areas[i];
         fputs("<rect", out);
@@ -144,6 +146,7 @@ void wf_paint_svg(FILE *out, const struct wf_picture *p)
         put_attribute(out, "height", a->h);
         fprintf(out, " fill=\"#%06x\"/>\n", (unsigned)wf_ink_colour(a->ink));
     }
+
     put_cells(out, p);
     put_labels(out, p);
     fputs("</svg>\n", out);

@@ -1,4 +1,4 @@
-/* Draws a timed schedule, or the compute events of a trace, as rows of text. */
+/* Draws a timed schedule, or the events of a trace, as rows of text. */
 #include "planning/draw/timeline.h"
 
 #include <math.h>
@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/size.h"
+#include "planning/draw/axis.h"
 
 enum { MAX_ROWS = 64, GUTTER = 10 };
 
@@ -16,6 +18,8 @@ struct canvas {
     const struct weft_schedule *s; /* borrowed; NULL to draw the trace `t` */
     const struct weft_metrics *m;  /* borrowed; metrics of the schedule */
     const struct weft_trace *t;    /* borrowed; NULL to draw the schedule `s` */
+    enum weft_lane lane;           /* the lane of the trace that next_cell() reads */
+    unsigned lanes;                /* lanes with rows of their own, one bit per lane */
     uint32_t n_ranks;
     /* end of the axis, in axis units; axis units per time unit of the trace */
     double makespan, factor;
@@ -40,30 +44,41 @@ struct timeline_cell {
     double start, length;
 };
 
-/* Finds the next compute action of a rank with a positive duration, starting at position
- * *at. */
-static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at,
-                      struct timeline_cell *out)
+/* Returns true if an event belongs to the rows of a lane.  The compute row contains only F, B,
+ * I and W. */
+static bool is_in_lane(const struct weft_trace_event *e, enum weft_lane lane)
 {
-    if (c->s != NULL) {
-        struct weft_action_span row = weft_schedule_rank(c->s, rank);
-        size_t base = weft_schedule_offset(c->s, rank);
-        while (*at < row.len) {
-            size_t i = *at;
-            *at += row.at[i].paired ? 2 : 1;
-            if (!weft_act_is_compute(row.at[i].kind) || c->m->length[base + i] <= 0)
-                continue;
-            *out = (struct timeline_cell){
-                {row.at[i]}, c->m->start[base + i], c->m->length[base + i]};
-            if (row.at[i].paired)
-                out->a[1] = row.at[i + 1];
-            return true;
-        }
-        return false;
+    return e->lane == lane &&
+           (lane != WEFT_LANE_COMPUTE || weft_act_is_compute(e->action.kind));
+}
+
+/* Finds the next cell in a schedule. */
+static bool next_action(const struct canvas *c, uint32_t rank, size_t *at,
+                        struct timeline_cell *out)
+{
+    struct weft_action_span row = weft_schedule_rank(c->s, rank);
+    size_t base = weft_schedule_offset(c->s, rank);
+    while (*at < row.len) {
+        size_t i = *at;
+        *at += row.at[i].paired ? 2 : 1;
+        if (!weft_act_is_compute(row.at[i].kind) || c->m->length[base + i] <= 0)
+            continue;
+        *out =
+            (struct timeline_cell){{row.at[i]}, c->m->start[base + i], c->m->length[base + i]};
+        if (row.at[i].paired)
+            out->a[1] = row.at[i + 1];
+        return true;
     }
+    return false;
+}
+
+/* Finds the next cell in a trace. */
+static bool next_event(const struct canvas *c, uint32_t rank, size_t *at,
+                       struct timeline_cell *out)
+{
     while (c->t->first[rank] + *at < c->t->first[rank + 1]) {
         const struct weft_trace_event *e = &c->t->events[c->t->first[rank] + (*at)++];
-        if (!weft_act_is_compute(e->action.kind) || e->length <= 0)
+        if (!is_in_lane(e, c->lane) || e->length <= 0)
             continue;
         *out = (struct timeline_cell){
             {e->action, e->partner}, e->start * c->factor, e->length * c->factor};
@@ -72,9 +87,22 @@ static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at,
     return false;
 }
 
-/* Background colours of a 256-colour terminal.  White text is readable on all of them. */
-static const uint8_t colours[] = {
-    [WEFT_ACT_F] = 25, [WEFT_ACT_B] = 28, [WEFT_ACT_I] = 30, [WEFT_ACT_W] = 94, [PAIR] = 54};
+/* Finds the next compute action of a rank, or the next event of the current lane, with a
+ * positive duration, starting at position *at. */
+static bool next_cell(const struct canvas *c, uint32_t rank, size_t *at,
+                      struct timeline_cell *out)
+{
+    return c->s != NULL ? next_action(c, rank, at, out) : next_event(c, rank, at, out);
+}
+
+/* Returns the background colour of a kind on a 256-colour terminal.  White text is readable on
+ * all of them. */
+static int colour_of(unsigned kind)
+{
+    static const uint8_t colours[] = {
+        [WEFT_ACT_F] = 25, [WEFT_ACT_B] = 28, [WEFT_ACT_I] = 30, [WEFT_ACT_W] = 94};
+    return kind < WEFT_LEN(colours) ? colours[kind] : kind == PAIR ? 54 : 59;
+}
 
 /* Prints the most detailed label of a cell that fits into `room` columns, or its letter. */
 static size_t label_of(const struct canvas *c, const struct weft_action *a, size_t room,
@@ -90,7 +118,8 @@ static size_t label_of(const struct canvas *c, const struct weft_action *a, size
     n = weft_action_print(*a, out);
     if (c->with_stage && n <= room)
         return n;
-    n = (size_t)snprintf(out, 64, "%s%u", weft_act_name(a->kind), a->micro);
+    if (weft_act_has_micro(a->kind))
+        n = (size_t)snprintf(out, 64, "%s%u", weft_act_name(a->kind), a->micro);
     return n <= room ? n : (size_t)snprintf(out, 64, "%s", weft_act_name(a->kind));
 }
 
@@ -179,7 +208,7 @@ static void put_mark(struct canvas *c, char mark, uint8_t *colour, uint8_t kind)
         if (kind == NOTHING)
             wf_text_adds(c->out, "\033[0;2m");
         else
-            wf_text_addf(c->out, "\033[0;97;48;5;%dm", colours[kind]);
+            wf_text_addf(c->out, "\033[0;97;48;5;%dm", colour_of(kind));
         *colour = kind;
     }
     if (mark == 0)
@@ -190,10 +219,13 @@ static void put_mark(struct canvas *c, char mark, uint8_t *colour, uint8_t kind)
         wf_text_addc(c->out, mark);
 }
 
-static void put_rank(struct canvas *c, uint32_t rank)
+static void put_row(struct canvas *c, uint32_t rank)
 {
     char name[24];
-    snprintf(name, sizeof name, "rank %u", rank);
+    if (c->lane == WEFT_LANE_COMPUTE)
+        snprintf(name, sizeof name, "rank %u", rank);
+    else
+        snprintf(name, sizeof name, "  %s", wf_lane_label(c->lane));
     wf_text_addf(c->out, "%-*s", GUTTER - 1, name);
     wf_text_adds(c->out, c->style.utf8 ? "│" : "|");
     paint_rank(c, rank);
@@ -203,6 +235,19 @@ static void put_rank(struct canvas *c, uint32_t rank)
     if (c->style.colour)
         wf_text_adds(c->out, "\033[0m");
     wf_text_adds(c->out, c->style.utf8 ? "│\n" : "|\n");
+}
+
+/* Appends the compute row of a rank and, on request, a row for each other lane that the trace
+ * uses. */
+static void put_rank(struct canvas *c, uint32_t rank)
+{
+    put_row(c, rank);
+    for (int lane = WEFT_LANE_SEND; c->lanes != 0 && lane < WEFT_LANE_COUNT; lane++) {
+        c->lane = (enum weft_lane)lane;
+        if (c->lanes >> lane & 1)
+            put_row(c, rank);
+    }
+    c->lane = WEFT_LANE_COMPUTE;
 }
 
 /* Appends the numbers of the axis.  They are multiples of 1, 2 or 5 times a power of ten,
@@ -224,19 +269,22 @@ static void put_axis(struct canvas *c)
     wf_text_addc(c->out, '\n');
 }
 
-/* If the drawing omits short actions, appends a note with the width that would show them. */
+/* Appends a note with the width that shows all actions, if the drawing omits short actions. */
 static void put_note(struct canvas *c)
 {
     enum { WIDEST = 1000000 };
     char advice[48] = "";
     double wide, narrow, shortest;
+
     bool dropped = c->several && !c->with_stage;
     c->with_stage = c->several;
     measure(c, &wide, &narrow, &shortest);
     double all = GUTTER + 1 + ceil(ceil(wide * shortest - 1e-9) / shortest * c->makespan);
     bool below = c->scale * shortest < 1 - 1e-9;
+
     if (all <= WIDEST)
         snprintf(advice, sizeof advice, "%s a width of %.0f shows all", below ? ";" : ":", all);
+
     if (below)
         wf_text_addf(c->out,
                      "          (a column is %.3g of time, more than the shortest action; "
@@ -258,13 +306,16 @@ static void put_all(struct canvas *c)
     double scale = choose_scale(c, room);
     if (c->scale <= 0)
         c->scale = scale;
+
     if (c->scale <= 0 || !isfinite(c->scale)) {
         wf_text_adds(c->out, "(nothing takes any time)\n");
         return;
     }
+
     c->columns = wf_size_min(room, (size_t)ceil(c->makespan * c->scale - 1e-9));
     c->marks = malloc(c->columns + 1);
     c->kinds = malloc(c->columns + 1);
+
     if (c->marks != NULL && c->kinds != NULL) {
         for (uint32_t r = 0; r < c->n_ranks; r++) {
             if (c->n_ranks > MAX_ROWS && r == MAX_ROWS / 2) {
@@ -278,12 +329,14 @@ static void put_all(struct canvas *c)
     } else {
         c->out->failed = true;
     }
+
     free(c->marks);
     free(c->kinds);
 }
 
 void wf_draw_timeline(struct wf_text *out, const struct weft_schedule *s,
-                      const struct weft_metrics *m, struct weft_text_style style)
+                      const struct weft_metrics *m, const char *unit,
+                      struct weft_text_style style)
 {
     struct canvas c = {.out = out,
                        .style = style,
@@ -291,7 +344,7 @@ void wf_draw_timeline(struct wf_text *out, const struct weft_schedule *s,
                        .m = m,
                        .n_ranks = m->n_ranks,
                        .makespan = m->makespan,
-                       .unit = "time",
+                       .unit = unit,
                        .several = weft_schedule_n_chunks(s) > 1};
     put_all(&c);
 }
@@ -307,6 +360,8 @@ void wf_draw_trace_timeline(struct wf_text *out, const struct weft_trace *t,
                        .makespan = axis->end,
                        .unit = axis->unit,
                        .several = t->n_chunks > 1};
+    for (size_t i = 0; axis->lanes && i < t->n_events; i++)
+        c.lanes |= t->events[i].lane == WEFT_LANE_COMPUTE ? 0 : 1u << t->events[i].lane;
     if (axis->shared && style.width > GUTTER + 12)
         c.scale = (style.width - GUTTER - 1) / axis->end;
     put_all(&c);

@@ -1,14 +1,14 @@
 /* Internal interface of the balanced partition.
  *
  *     problem   the items as prefix sums, and the budgets of the ranks
- *     reach     the possible ends of each stage under a time limit and the budgets, and the dynamic
- *               program that minimizes the sum of squares among them
+ *     reach     the possible ends of each stage under a time limit and the budgets, and the
+ *               dynamic program that minimizes the sum of squares among them
  *     search    the search for the case that a budget couples several stages
  *
  * A partition is an array of ends: stage s has the layers ends[s - 1] .. ends[s] - 1.  The
  * first and the last of several stages may be empty, all others have at least one layer.  The
- * stages before s therefore have at least base(s) layers, and s starts at one of W positions; tables
- * are (stage, position - base).  With S = 4 and L = 5, W is 4:
+ * stages before s therefore have at least base(s) layers, and s starts at one of W positions;
+ * tables are (stage, position - base).  With S = 4 and L = 5, W is 4:
  *
  *     stage         0          1          2          3        (end)
  *     position   0 . . .    0 1 2 3    1 2 3 4    2 3 4 5    . . . 5

@@ -89,6 +89,8 @@ static void set_budgets(struct wf_problem *pr, const struct weft_items *items,
         pr->budget[r] = limit < (size_t)max_bytes ? (int64_t)limit : max_bytes;
         if (wf_owners_first_and_last(&pr->owners, r))
             pr->budget[r] += (int64_t)items->shared_bytes;
+        if (rank_limits->fixed_bytes != NULL)
+            pr->budget[r] -= (int64_t)wf_size_min(rank_limits->fixed_bytes[r], max_bytes);
     }
     subtract_item(pr, &items->at[0], 0);
     subtract_item(pr, &items->at[items->n - 1], pr->n_stages - 1);

@@ -313,8 +313,8 @@ static bool has_capacity(const struct wf_balance_search *s)
     return capacity >= n_owners * (uint64_t)s->pr->n_layers;
 }
 
-/* If the best partition has empty stages, searches again with a cost of empty stages that is
- * just above the tolerance. */
+/* Searches again if the best partition has empty stages.  Each empty stage then has a cost that
+ * is just above the tolerance. */
 static void penalize_empty(struct wf_balance_search *s)
 {
     uint32_t n_empty = wf_problem_n_empty(s->pr, s->best_ends);

@@ -1,4 +1,4 @@
-/* Parsers of the two text forms of a partition: "4,3,3,2" and Megatron's "Et*4|(ttt|)*2ttL".
+/* The two text forms of a partition: "4,3,3,2" and Megatron's "Et*4|(ttt|)*2ttL".
  *
  * Both parsers accept any bytes.  Repetitions are expanded immediately.  The size of an
  * expansion is checked first, so that a short text cannot allocate much memory.
@@ -153,7 +153,7 @@ enum weft_status weft_partition_parse_counts(struct weft_partition *p, const cha
 /* -- Megatron's layout --------------------------------------------------------------------- */
 
 struct symbol {
-    char kind; /* E, t, L or | */
+    char kind; /* E, t, m, L or | */
     uint32_t column;
 };
 
@@ -223,10 +223,6 @@ static enum weft_status fail_unexpected(const struct pattern_reader *r, struct w
 {
     char c = r->text[r->pos], shown[QUOTED + 4];
     size_t column = r->pos + 1;
-    if (c == 'm')
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "%s, column %zu: m (multi-token prediction) is not supported", r->what,
-                         column);
     if (c == ')')
         return WEFT_FAIL(err, WEFT_USAGE, "%s, column %zu: unmatched )", r->what, column);
     if (c == '*')
@@ -234,7 +230,7 @@ static enum weft_status fail_unexpected(const struct pattern_reader *r, struct w
                          "%s, column %zu: * must follow one item or group; write (t*2)*3",
                          r->what, column);
     return WEFT_FAIL(err, WEFT_USAGE,
-                     "%s, column %zu: unexpected %s; use E, t, L, |, parentheses and *n",
+                     "%s, column %zu: unexpected %s; use E, t, m, L, |, parentheses and *n",
                      r->what, column, quote(c, shown));
 }
 
@@ -271,7 +267,7 @@ static enum weft_status read_symbols(struct pattern_reader *r, unsigned depth,
             WEFT_TRY(read_group(r, depth, p, err));
             continue;
         }
-        if (c != 'E' && c != 't' && c != 'L' && c != '|')
+        if (c != 'E' && c != 't' && c != 'm' && c != 'L' && c != '|')
             return fail_unexpected(r, err);
         size_t column = ++r->pos, begin = p->n;
         WEFT_TRY(reserve(r, p, 1, column, err));
@@ -303,6 +299,38 @@ static enum weft_status check_first_last(const struct pattern_reader *r,
                          "%s, column %zu: the layout must end with L, the head", r->what,
                          r->len + 1);
     return WEFT_OK;
+}
+
+/* Checks that no layer and no second stage with m follows the first m. */
+static enum weft_status check_mtp(const struct pattern_reader *r, const struct symbols *p,
+                                  struct weft_error *err)
+{
+    bool any = false, ended = false;
+    for (size_t k = 0; k < p->n; k++) {
+        char kind = p->at[k].kind;
+        if (any && kind == 't')
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "%s, column %u: t after m; layers for multi-token prediction, m, "
+                             "must follow all layers",
+                             r->what, p->at[k].column);
+        if (ended && kind == 'm')
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "%s, column %u: m on a second stage; all m must be on one stage",
+                             r->what, p->at[k].column);
+        any = any || kind == 'm';
+        ended = any && (ended || kind == '|');
+    }
+    return WEFT_OK;
+}
+
+/* Sets the number of m of each stage. */
+static void store_mtp(const struct symbols *p, struct weft_partition *out)
+{
+    uint32_t stage = 0;
+    for (size_t k = 0; k < p->n; k++) {
+        stage += p->at[k].kind == '|';
+        out->at[stage].n_mtp += p->at[k].kind == 'm';
+    }
 }
 
 /* Converts the symbols to `ends`, an array with one element per symbol. */
@@ -341,6 +369,8 @@ enum weft_status weft_partition_parse_pattern(struct weft_partition *p, const ch
     enum weft_status st = read_symbols(&r, 0, &symbols, err);
     if (st == WEFT_OK)
         st = check_first_last(&r, &symbols, err);
+    if (st == WEFT_OK)
+        st = check_mtp(&r, &symbols, err);
     if (st == WEFT_OK && (ends = calloc(symbols.n, sizeof *ends)) == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a layout of %zu stages and layers",
                        symbols.n);
@@ -348,6 +378,8 @@ enum weft_status weft_partition_parse_pattern(struct weft_partition *p, const ch
         st = count_symbols(&r, &symbols, n_stages, n_layers, ends, &n, err);
     if (st == WEFT_OK)
         st = wf_partition_init_ends(p, ends, n, err);
+    if (st == WEFT_OK)
+        store_mtp(&symbols, p);
     free(ends);
     free(symbols.at);
     return st;

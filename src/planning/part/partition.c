@@ -50,8 +50,15 @@ enum weft_status weft_partition_verify(const struct weft_partition *p, uint32_t 
     if (p->n_stages == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "the partition has 0 stages; give at least 1");
     uint32_t next = 0;
+    bool any_mtp = false;
     for (uint32_t s = 0; s < p->n_stages; s++) {
         WEFT_TRY(verify_stage(p, s, next, err));
+        if (any_mtp && (p->at[s].n_mtp > 0 || p->at[s].end_layer > next))
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "stage %u has layers, but an earlier stage has the layers for "
+                             "multi-token prediction",
+                             s);
+        any_mtp = any_mtp || p->at[s].n_mtp > 0;
         next = p->at[s].end_layer;
     }
     if (next != n_layers)

@@ -1,5 +1,6 @@
 /* Sums over the stages of a partition and over their ranks. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/size.h"
@@ -13,20 +14,27 @@ static size_t stage_items(const struct weft_stage_range *stage, size_t *first)
     return (size_t)stage->end_layer + 1 + stage->head - *first;
 }
 
+static enum weft_status add_item(struct weft_stage_sums *sums, uint32_t s,
+                                 const struct weft_item *item, struct weft_error *err)
+{
+    sums->f[s] += item->f;
+    sums->i[s] += item->i;
+    sums->w[s] += item->w;
+    if (!wf_size_add(sums->state_bytes[s], item->state_bytes, &sums->state_bytes[s]) ||
+        !wf_size_add(sums->act_bytes[s], item->act_bytes, &sums->act_bytes[s]))
+        return WEFT_FAIL(err, WEFT_USAGE, "stage %u: the bytes of its items overflow", s);
+    return WEFT_OK;
+}
+
 static enum weft_status sum_stage(struct weft_stage_sums *sums, uint32_t s,
                                   const struct weft_stage_range *stage,
                                   const struct weft_items *items, struct weft_error *err)
 {
     size_t first, n = stage_items(stage, &first);
-    for (size_t k = first; k < first + n; k++) {
-        const struct weft_item *item = &items->at[k];
-        sums->f[s] += item->f;
-        sums->i[s] += item->i;
-        sums->w[s] += item->w;
-        if (!wf_size_add(sums->state_bytes[s], item->state_bytes, &sums->state_bytes[s]) ||
-            !wf_size_add(sums->act_bytes[s], item->act_bytes, &sums->act_bytes[s]))
-            return WEFT_FAIL(err, WEFT_USAGE, "stage %u: the bytes of its items overflow", s);
-    }
+    for (size_t k = first; k < first + n; k++)
+        WEFT_TRY(add_item(sums, s, &items->at[k], err));
+    for (uint32_t k = 0; k < stage->n_mtp; k++) /* each costs as much as the last layer */
+        WEFT_TRY(add_item(sums, s, &items->at[weft_items_n_layers(items)], err));
     if (stage->embedding && stage->head)
         sums->state_bytes[s] -= items->shared_bytes;
     return WEFT_OK;
@@ -108,6 +116,8 @@ enum weft_status weft_partition_rank_bytes(const struct weft_partition *p,
         st = wf_owners_init(&owners, rank_limits, p->n_stages, err);
     if (st == WEFT_OK && (bytes = calloc(owners.n_ranks, sizeof *bytes)) == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", owners.n_ranks);
+    if (st == WEFT_OK && rank_limits != NULL && rank_limits->fixed_bytes != NULL)
+        memcpy(bytes, rank_limits->fixed_bytes, owners.n_ranks * sizeof *bytes);
     if (st == WEFT_OK)
         st = add_rank_bytes(&sums, &owners, bytes, err);
 

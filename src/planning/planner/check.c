@@ -37,29 +37,97 @@ const struct weft_schedule *wf_check_schedule(const struct wf_check *c)
     return c->lowered != NULL ? c->lowered : c->read;
 }
 
+const char *wf_torch_severity_name(enum weft_torch_severity severity)
+{
+    static const char *const names[] = {"refused", "wrong", "note"};
+    return names[severity];
+}
+
 size_t wf_check_n_findings(const struct wf_check *c)
 {
     return c->result.n_findings < WEFT_MAX_FINDINGS ? c->result.n_findings : WEFT_MAX_FINDINGS;
 }
 
-static enum weft_status prove(struct wf_check *c, enum weft_lowering lowering,
-                              struct weft_error *err)
+enum weft_status wf_torch_require(const struct weft_schedule *s, struct weft_error *err)
+{
+    struct weft_torch_report r;
+    weft_torch_check(s, &r);
+    if (r.n > 0 && r.at[0].severity != WEFT_TORCH_SEVERITY_NOTE)
+        return WEFT_FAIL(err, WEFT_SCHEDULE, "PyTorch cannot run %s: %s",
+                         weft_schedule_name(s)[0] != '\0' ? weft_schedule_name(s)
+                                                          : "this schedule",
+                         r.at[0].text);
+    return WEFT_OK;
+}
+
+const char *wf_check_failure(const struct wf_check *c)
+{
+    if (c->result.n_findings > 0)
+        return c->result.findings[0].text;
+    for (size_t i = 0; i < c->torch.n; i++)
+        if (c->torch.at[i].severity != WEFT_TORCH_SEVERITY_NOTE)
+            return c->torch.at[i].text;
+    return NULL;
+}
+
+/* Chooses the channels and the lowering.  Rows without a header are PyTorch's, unless they run a
+ * stage on several ranks, which PyTorch cannot do. */
+static enum weft_status choose_models(struct wf_check *c, const struct wf_check_options *o,
+                                      struct weft_error *err)
+{
+    bool torch = o->for_torch || (!weft_schedule_has_header(c->read) &&
+                                  weft_schedule_placement(c->read)->n_pipes == 1);
+    c->channels_assumed = o->channels == WF_CHECK_CHANNELS_OF_FILE;
+    c->channels = (struct weft_channel_model){
+        .depth = o->depth,
+        .by_pair = c->channels_assumed ? torch : o->channels == WF_CHECK_CHANNELS_PAIR};
+    c->lowering = torch ? WEFT_LOWERING_TORCH_2_10 : WEFT_LOWERING_WEFT;
+    if (o->lowering == NULL)
+        return WEFT_OK;
+    if (weft_schedule_is_lowered(c->read))
+        return WEFT_FAIL(err, WEFT_USAGE, "%s already contains messages; none can be added",
+                         c->file);
+    return weft_lowering_find(o->lowering, &c->lowering, err);
+}
+
+static enum weft_status prove(struct wf_check *c, struct weft_error *err)
 {
     WEFT_TRY(weft_verify(c->read, &c->channels, &c->result, err));
     if (c->result.n_findings > 0 || weft_schedule_is_lowered(c->read))
         return WEFT_OK;
-    WEFT_TRY(weft_schedule_lower(c->read, lowering, &c->lowered, err));
+    WEFT_TRY(weft_schedule_lower(c->read, c->lowering, &c->lowered, err));
     weft_verify_result_release(&c->result);
     return weft_verify(c->lowered, &c->channels, &c->result, err);
 }
 
-enum weft_status wf_check_init(struct wf_check *out, const char *file,
-                               const struct weft_channel_model *channels,
-                               enum weft_lowering lowering, struct weft_error *err)
+/* Proves the schedule with the channels of the other system. */
+static enum weft_status prove_other(struct wf_check *c, struct weft_error *err)
 {
-    struct wf_check c = {.file = file, .channels = *channels};
-    WEFT_TRY(wf_schedule_read(file, lowering == WEFT_LOWERING_PYTORCH, &c.read, err));
-    enum weft_status st = prove(&c, lowering, err);
+    const struct weft_channel_model other = {c->channels.depth, !c->channels.by_pair};
+    struct weft_verify_result r;
+    WEFT_TRY(weft_verify(wf_check_schedule(c), &other, &r, err));
+    c->other_ok = r.n_findings == 0;
+    if (!c->other_ok)
+        memcpy(c->other_finding, r.findings[0].text, sizeof c->other_finding);
+    weft_verify_result_release(&r);
+    return WEFT_OK;
+}
+
+enum weft_status wf_check_init(struct wf_check *out, const char *file,
+                               const struct wf_check_options *options, struct weft_error *err)
+{
+    struct wf_check c = {.file = file, .for_torch = options->for_torch};
+    WEFT_TRY(wf_schedule_read(file, &c.read, err));
+    enum weft_status st = choose_models(&c, options, err);
+    if (st == WEFT_OK && c.for_torch)
+        weft_torch_check(c.read, &c.torch);
+    bool refused = c.torch.n > 0 && c.torch.at[0].severity == WEFT_TORCH_SEVERITY_REFUSED;
+    if (st == WEFT_OK && refused)
+        c.lowering = WEFT_LOWERING_WEFT; /* PyTorch has no lowering for it */
+    if (st == WEFT_OK)
+        st = prove(&c, err);
+    if (st == WEFT_OK)
+        st = prove_other(&c, err);
     if (st == WEFT_OK)
         *out = c;
     else
@@ -150,13 +218,30 @@ static void put_cycle(struct wf_json *j, const struct weft_verify_result *r)
     wf_json_end(j, ']');
 }
 
+static void put_torch(struct wf_json *j, const struct weft_torch_report *t)
+{
+    wf_json_begin(j, "torch", '[');
+    for (size_t i = 0; i < t->n; i++) {
+        const struct weft_torch_finding *f = &t->at[i];
+        wf_json_begin(j, NULL, '{');
+        wf_json_string(j, "severity", wf_torch_severity_name(f->severity));
+        if (f->has_place) {
+            wf_json_uint(j, "rank", f->place.rank);
+            wf_json_uint(j, "position", f->place.position);
+        }
+        wf_json_string(j, "text", f->text);
+        wf_json_end(j, '}');
+    }
+    wf_json_end(j, ']');
+}
+
 void wf_check_write_json(struct wf_json *j, const struct wf_check *c, const char *transport)
 {
     const struct weft_placement *place = weft_schedule_placement(c->read);
     const struct weft_verify_result *r = &c->result;
     wf_json_begin(j, NULL, '{');
     wf_json_string(j, "file", c->file);
-    wf_json_bool(j, "ok", r->n_findings == 0);
+    wf_json_bool(j, "ok", wf_check_failure(c) == NULL);
     wf_json_string(j, "schedule", weft_schedule_name(c->read));
     wf_json_uint(j, "ranks", place->n_ranks);
     wf_json_uint(j, "stages", place->n_stages);
@@ -164,7 +249,11 @@ void wf_check_write_json(struct wf_json *j, const struct wf_check *c, const char
     wf_json_string(j, "placement_kind",
                    weft_placement_name(weft_schedule_placement_kind(c->read)));
     wf_json_bool(j, "lowered", weft_schedule_is_lowered(c->read));
+    wf_json_bool(j, "forward_only", weft_schedule_is_forward_only(c->read));
     wf_json_string(j, "transport", transport);
+    wf_json_string(j, "channels_by", c->channels.by_pair ? "pair" : "direction");
+    if (c->lowered != NULL)
+        wf_json_string(j, "lowering", weft_lowering_name(c->lowering));
     wf_json_uint(j, "actions", r->n_compute);
     wf_json_uint(j, "messages", r->n_messages);
     wf_json_uint(j, "channels", r->n_channels);
@@ -178,5 +267,23 @@ void wf_check_write_json(struct wf_json *j, const struct wf_check *c, const char
         put_finding(j, c, &r->findings[i]);
     wf_json_end(j, ']');
     put_cycle(j, r);
+    wf_json_begin(j, "other_channels", '{');
+    wf_json_string(j, "by", c->channels.by_pair ? "direction" : "pair");
+    wf_json_bool(j, "ok", c->other_ok);
+    if (!c->other_ok)
+        wf_json_string(j, "finding", c->other_finding);
+    wf_json_end(j, '}');
+    if (c->for_torch)
+        put_torch(j, &c->torch);
+    wf_json_end(j, '}');
+}
+
+void wf_check_write_error_json(struct wf_json *j, const char *file,
+                               const struct weft_error *why)
+{
+    wf_json_begin(j, NULL, '{');
+    wf_json_string(j, "file", file);
+    wf_json_bool(j, "ok", false);
+    wf_json_string(j, "error", why->msg);
     wf_json_end(j, '}');
 }

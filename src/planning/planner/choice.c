@@ -14,16 +14,16 @@
 bool wf_schedule_is_file(const char *name)
 {
     return weft_generator_find(name) == NULL &&
-           (strpbrk(name, "./") != NULL || access(name, F_OK) == 0);
+           (strcmp(name, "-") == 0 || strpbrk(name, "./") != NULL || access(name, F_OK) == 0);
 }
 
-enum weft_status wf_schedule_read(const char *path, bool keep_idle, struct weft_schedule **out,
+enum weft_status wf_schedule_read(const char *path, struct weft_schedule **out,
                                   struct weft_error *err)
 {
     char *text = NULL;
     size_t len = 0;
     WEFT_TRY(wf_input_read_as(WEFT_SCHEDULE, path, &text, &len, err));
-    enum weft_status st = weft_schedule_parse(text, len, path, keep_idle, out, err);
+    enum weft_status st = weft_schedule_parse(text, len, path, out, err);
     free(text);
     return st;
 }
@@ -31,7 +31,7 @@ enum weft_status wf_schedule_read(const char *path, bool keep_idle, struct weft_
 enum weft_status wf_schedule_obtain(const char *name, const struct weft_gen_params *params,
                                     struct weft_schedule **out, struct weft_error *err)
 {
-    return wf_schedule_is_file(name) ? wf_schedule_read(name, params->idle_hints, out, err)
+    return wf_schedule_is_file(name) ? wf_schedule_read(name, out, err)
                                      : weft_schedule_generate(name, params, out, err);
 }
 
@@ -103,6 +103,6 @@ enum weft_status wf_partition_choose(struct weft_partition *out,
         return weft_partition_init_even(out, layers, stages, err);
     if (limits == NULL)
         return weft_partition_init_balanced(out, items, stages, NULL, NULL, err);
-    return wf_partition_init_limited(out, items, limits->schedule, limits->bytes, limits->n,
+    return wf_partition_init_limited(out, items, limits->schedule, 1, limits->bytes, limits->n,
                                      err);
 }

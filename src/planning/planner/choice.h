@@ -9,13 +9,13 @@
 /* -- schedules ------------------------------------------------------------------------------ */
 
 /* Returns true if `name` is the path of a file.  This is the case if it is not the name of a
- * generator, and it contains '.' or '/' or a file of this name exists. */
+ * generator, and it is "-" (standard input), contains '.' or '/', or a file of this name
+ * exists. */
 bool wf_schedule_is_file(const char *name);
 
-/* Reads a schedule from a CSV file.  The path "-" means standard input.  If `keep_idle` is
- * true, PyTorch's empty cells are kept.  On success the caller frees *out.  Returns
+/* Reads a schedule from a CSV file.  The path "-" means standard input.  On success the caller frees *out.  Returns
  * WEFT_SCHEDULE if the file cannot be read. */
-enum weft_status wf_schedule_read(const char *path, bool keep_idle, struct weft_schedule **out,
+enum weft_status wf_schedule_read(const char *path, struct weft_schedule **out,
                                   struct weft_error *err);
 
 /* Reads the schedule if `name` is the path of a file.  Otherwise generates the schedule from

@@ -34,6 +34,8 @@ static void put_partition(struct wf_json *j, const struct wf_plan *p)
         wf_json_uint(j, "end_layer", range->end_layer);
         wf_json_bool(j, "embedding", range->embedding);
         wf_json_bool(j, "head", range->head);
+        if (range->n_mtp > 0)
+            wf_json_uint(j, "mtp_layers", range->n_mtp);
         wf_json_end(j, '}');
     }
     wf_json_end(j, ']');
@@ -108,6 +110,7 @@ void wf_metrics_write_json(struct wf_json *j, const struct weft_metrics *m,
     wf_json_number(j, "bubble", m->bubble);
     wf_json_number(j, "bubble_span", m->bubble_span);
     wf_json_number(j, "bubble_ratio", m->bubble_ratio);
+    wf_json_number(j, "efficiency", m->efficiency);
     wf_json_begin(j, "peak_activations", '[');
     for (uint32_t r = 0; r < m->n_ranks; r++)
         wf_json_uint(j, NULL, m->peak_activations[r]);
@@ -122,6 +125,12 @@ void wf_metrics_write_json(struct wf_json *j, const struct weft_metrics *m,
     wf_json_end(j, '}');
 }
 
+void wf_units_write_json(struct wf_json *j, struct wf_time_unit time, const char *memory_unit)
+{
+    wf_json_string(j, "time_unit", time.name);
+    wf_json_string(j, "memory_unit", memory_unit);
+}
+
 void wf_plan_write_json(struct wf_json *j, const struct wf_plan *p, bool events)
 {
     const struct weft_placement *place = weft_schedule_placement(p->schedule);
@@ -131,6 +140,8 @@ void wf_plan_write_json(struct wf_json *j, const struct wf_plan *p, bool events)
     wf_json_uint(j, "chunks", weft_schedule_n_chunks(p->schedule));
     wf_json_uint(j, "stages", place->n_stages);
     wf_json_uint(j, "micros", place->n_micros);
+    wf_json_bool(j, "forward_only", weft_schedule_is_forward_only(p->schedule));
+    wf_units_write_json(j, p->time, p->memory_unit);
     wf_json_begin(j, "placement", '[');
     for (uint32_t s = 0; s < place->n_stages; s++)
         put_owners(j, NULL, p->schedule, s, false);

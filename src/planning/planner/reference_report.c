@@ -144,3 +144,22 @@ void wf_ref_traffic_write_json(struct wf_json *j, const char *key,
         wf_json_string(j, "trace", c->trace);
     wf_json_end(j, '}');
 }
+
+void wf_ref_traffic_write_text(struct wf_text *out, const struct weft_ref_traffic *c)
+{
+    enum { MAX_SHOWN = 16 };
+    const struct weft_cache_stats *s = &c->cache;
+    wf_text_addf(out, "requests          %zu forward, %zu backward\n",
+                 c->forward_transfer_requests, c->backward_transfer_requests);
+    wf_text_addf(out, "bytes             %zu requested, %zu sent, %zu saved\n",
+                 s->raw_payload_bytes_requested, s->payload_bytes_transmitted, c->bytes_saved);
+    wf_text_addf(out,
+                 "cache             %zu hits (%zu backward), %zu misses, hit rate %.1f%%\n",
+                 s->cache_hits, s->backward_reuse_hits, s->cache_misses,
+                 100 * (double)c->cache_hit_rate);
+    wf_text_addf(out, "entries dropped   %zu\n", s->invalidated_entries);
+    wf_text_adds(out, "sent by rank     ");
+    for (uint32_t r = 0; r < c->n_ranks && r < MAX_SHOWN; r++)
+        wf_text_addf(out, " %zu", c->stage_transmitted_bytes[r]);
+    wf_text_adds(out, c->n_ranks > MAX_SHOWN ? " ...\n" : "\n");
+}

@@ -1,9 +1,10 @@
 /* Reads the settings of the reference system's cache model from text, and writes its counts
- * as JSON. */
+ * as JSON and as text. */
 #ifndef PLANNING_PLANNER_REFERENCE_REPORT_H
 #define PLANNING_PLANNER_REFERENCE_REPORT_H
 
 #include "base/json.h"
+#include "base/text.h"
 #include "weft/cache.h"
 
 /* Reads settings such as "enabled=1,policy=resident_block_summaries,reuse=1,inflight=8".
@@ -17,5 +18,8 @@ enum weft_status wf_cache_settings_parse(const char *text, struct weft_cache_set
  * has the same meaning as for wf_json_begin(). */
 void wf_ref_traffic_write_json(struct wf_json *j, const char *key,
                                const struct weft_ref_traffic *c);
+
+/* Appends the counts as text. */
+void wf_ref_traffic_write_text(struct wf_text *out, const struct weft_ref_traffic *c);
 
 #endif

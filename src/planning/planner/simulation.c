@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "config/values.h"
+#include "planning/sim/hops.h"
 
 void wf_simulation_release(struct wf_simulation *s)
 {
@@ -14,19 +16,21 @@ void wf_simulation_release(struct wf_simulation *s)
     *s = (struct wf_simulation){0};
 }
 
-/* Computes lower bounds for all orders.  The bounds assume that hops of a cluster take no
- * time.  If ranks differ in speed, the work of a stage depends on its rank, and no bound is
- * known. */
+/* Computes lower bounds for all orders, with the hops of the cluster and the speeds of the ranks.
+ * If ranks differ in speed and a stage runs on several of them, no bound is known. */
 static enum weft_status find_bounds(struct wf_simulation *s, const struct wf_plan *plan,
-                                    const struct weft_sim_options *options,
+                                    const struct weft_sim_options *options, double effort,
                                     struct weft_error *err)
 {
-    struct weft_cost cost = plan->cost;
-    if (options->speed.n > 0)
+    const struct weft_placement *place = weft_schedule_placement(plan->schedule);
+    struct weft_cost cost;
+    if (!wf_cost_is_placeable(place, options))
         return WEFT_OK;
-    if (options->cluster != NULL)
-        cost.hop = 0;
-    return weft_bounds_of(plan->schedule, &cost, &plan->memory, 0.2, &s->bounds, err);
+    WEFT_TRY(wf_cost_place(&cost, place, options, err));
+    enum weft_status st =
+        weft_bounds_of(plan->schedule, &cost, &plan->memory, effort, &s->bounds, err);
+    wf_cost_release(&cost);
+    return st;
 }
 
 static enum weft_status count_traffic(struct wf_simulation *s, const struct wf_plan *plan,
@@ -59,7 +63,7 @@ static enum weft_status simulate(struct wf_simulation *s, const struct wf_plan *
             "one of them",
             plan->cost.hop);
     WEFT_TRY(weft_sim_init(&s->sim, plan->schedule, &options, err));
-    WEFT_TRY(find_bounds(s, plan, &options, err));
+    WEFT_TRY(find_bounds(s, plan, &options, in->effort > 0 ? in->effort : 0.2, err));
     WEFT_TRY(count_traffic(s, plan, in, err));
     if (in->n_samples == 0)
         return WEFT_OK;

@@ -11,6 +11,7 @@
 /* The input of a simulation.  All pointers are borrowed during the call. */
 struct wf_simulation_input {
     struct weft_sim_options options; /* `cost` and `memory` are taken from the plan */
+    double effort;                   /* effort of the bounds, see weft/bound.h; 0 means 0.2 */
     size_t n_samples; /* number of samples with random times; 0 disables sampling */
     struct weft_jitter jitter;
     /* layers per residual block; 0 if the model has no residual blocks */
@@ -21,7 +22,7 @@ struct wf_simulation_input {
 
 struct wf_simulation {
     struct weft_sim sim;
-    struct weft_bounds bounds;    /* makespan 0 means unknown, because ranks differ in speed */
+    struct weft_bounds bounds;    /* makespan 0: unknown, as ranks differ in speed */
     struct weft_samples samples;  /* n is 0 if sampling is disabled */
     struct weft_traffic *traffic; /* owned; NULL without residual blocks */
     struct wf_traffic_report traffic_report;
@@ -47,6 +48,10 @@ struct wf_simulation_summary wf_simulation_summarize(const struct wf_simulation 
 
 /* Writes the simulation as a JSON object. */
 void wf_simulation_write_json(struct wf_json *j, const struct wf_simulation *s,
+                              const struct wf_plan *plan);
+
+/* Appends the figures of the simulation as text, without those of its plan. */
+void wf_simulation_write_text(struct wf_text *out, const struct wf_simulation *s,
                               const struct wf_plan *plan);
 
 #endif

@@ -29,9 +29,25 @@ static void put_idle(struct wf_json *j, const struct wf_simulation *s)
     wf_json_end(j, ']');
 }
 
-/* Writes the peak memory of every rank as counts, and also in bytes if the items have bytes.
- * Each parameter needs 4 bytes for the weight, 8 for the gradient and 8 for the optimizer
- * state. */
+/* Writes the bytes of a rank.  The parts of its state, its messages and its buffers are known for
+ * models only. */
+static void put_bytes(struct wf_json *j, const struct wf_planned_bytes *b, uint32_t rank,
+                      bool from_model)
+{
+    const struct weft_state_bytes *parts = &b->parts[rank];
+    wf_json_uint(j, "activation_bytes", b->activations[rank]);
+    wf_json_uint(j, "state_bytes", b->state[rank]);
+    if (!from_model)
+        return;
+    wf_json_uint(j, "weight_bytes", parts->weights);
+    wf_json_uint(j, "packed_bytes", parts->packed);
+    wf_json_uint(j, "gradient_bytes", parts->gradients);
+    wf_json_uint(j, "optimizer_bytes", parts->moments);
+    wf_json_uint(j, "message_bytes", b->messages[rank]);
+    wf_json_uint(j, "scratch_bytes", b->scratch[rank]);
+}
+
+/* Writes the peak memory of every rank as counts, and also in bytes if the items have bytes. */
 static void put_memory(struct wf_json *j, const struct wf_simulation *s,
                        const struct wf_plan *plan)
 {
@@ -42,16 +58,8 @@ static void put_memory(struct wf_json *j, const struct wf_simulation *s,
         wf_json_uint(j, "activations", m->peak_activations[r]);
         wf_json_uint(j, "carry", s->sim.peak_pending_w[r]);
         wf_json_uint(j, "receive_buffers", s->sim.peak_receive[r]);
-        if (plan->bytes.n_ranks > 0) {
-            size_t state = plan->bytes.state[r];
-            wf_json_uint(j, "activation_bytes", plan->bytes.total[r] - state);
-            wf_json_uint(j, "state_bytes", state);
-            if (plan->from_model) {
-                wf_json_uint(j, "weight_bytes", state / 5);
-                wf_json_uint(j, "gradient_bytes", state / 5 * 2);
-                wf_json_uint(j, "optimizer_bytes", state - state / 5 * 3);
-            }
-        }
+        if (plan->bytes.n_ranks > 0)
+            put_bytes(j, &plan->bytes, r, plan->from_model);
         wf_json_end(j, '}');
     }
     wf_json_end(j, ']');
@@ -117,6 +125,7 @@ void wf_simulation_write_json(struct wf_json *j, const struct wf_simulation *s,
     wf_json_uint(j, "ranks", place->n_ranks);
     wf_json_uint(j, "stages", place->n_stages);
     wf_json_uint(j, "micros", place->n_micros);
+    wf_units_write_json(j, plan->time, plan->memory_unit);
     wf_metrics_write_json(j, &s->sim.metrics, &plan->bytes);
     put_idle(j, s);
     put_memory(j, s, plan);

@@ -28,6 +28,20 @@ void wf_traffic_report_release(struct wf_traffic_report *r)
     *r = (struct wf_traffic_report){0};
 }
 
+/* Removes gradients from the traffic of a step, and links that carried only gradients. */
+static void drop_gradients(struct weft_traffic_step *step)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < step->n_links; i++) {
+        struct weft_traffic_link l = step->links[i];
+        l.gradients = l.block_gradients = l.backward_bytes = 0;
+        if (l.activations > 0)
+            step->links[kept++] = l;
+    }
+    step->n_links = kept;
+    step->gradients = step->block_gradients = step->backward_bytes = 0;
+}
+
 enum weft_status wf_traffic_report_init(struct wf_traffic_report *out,
                                         const struct weft_traffic *table,
                                         const struct weft_schedule *s,
@@ -46,6 +60,8 @@ enum weft_status wf_traffic_report_init(struct wf_traffic_report *out,
             st = WEFT_FAIL(err, WEFT_NUMERIC, "the bytes of rank %u's blocks overflow", i);
     if (st == WEFT_OK)
         st = weft_traffic_step_init(&r.step, table, payload, err);
+    if (st == WEFT_OK && weft_schedule_is_forward_only(s))
+        drop_gradients(&r.step);
     if (st != WEFT_OK) {
         wf_traffic_report_release(&r);
         return st;

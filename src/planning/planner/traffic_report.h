@@ -1,9 +1,10 @@
 /* Counts the traffic of residual blocks in one step (totals, links and peak memory), and
- * writes it as JSON. */
+ * writes it as JSON and as text. */
 #ifndef PLANNING_PLANNER_TRAFFIC_REPORT_H
 #define PLANNING_PLANNER_TRAFFIC_REPORT_H
 
 #include "base/json.h"
+#include "base/text.h"
 #include "weft/traffic.h"
 
 struct wf_traffic_report {
@@ -32,5 +33,8 @@ void wf_traffic_report_release(struct wf_traffic_report *r);
 /* Writes the report as one JSON object.  `key` has the same meaning as for wf_json_begin(). */
 void wf_traffic_write_json(struct wf_json *j, const char *key,
                            const struct wf_traffic_report *r);
+
+/* Appends the report as text. */
+void wf_traffic_write_text(struct wf_text *out, const struct wf_traffic_report *r);
 
 #endif

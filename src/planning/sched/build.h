@@ -73,11 +73,4 @@ static inline void wf_builder_add_pair(struct wf_builder *b, uint32_t rank,
     *b->next[rank]++ = g;
 }
 
-/* Appends n empty cells.  Empty cells only affect PyTorch's lowering. */
-static inline void wf_builder_add_idle(struct wf_builder *b, uint32_t rank, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        wf_builder_add(b, rank, WEFT_ACT_IDLE, 0, 0);
-}
-
 #endif

@@ -17,6 +17,10 @@ struct weft_stage_cost weft_cost_stage(const struct weft_cost *cost, uint32_t st
         .w = weft_values_get(c->w, stage, 1),
     };
     t.b = weft_values_get(c->b, stage, t.i + t.w);
+    if (c->first_backward_in_w && stage == 0) {
+        t.i = 0;
+        t.w = t.b;
+    }
     return t;
 }
 
@@ -24,6 +28,17 @@ double weft_cost_pair(const struct weft_cost *cost, uint32_t f_stage, uint32_t b
 {
     double apart = weft_cost_stage(cost, f_stage).f + weft_cost_stage(cost, b_stage).b;
     return cost == NULL ? apart : weft_values_get(cost->fb, f_stage, apart);
+}
+
+double weft_cost_hop(const struct weft_cost *cost, uint32_t stages, uint32_t pipe,
+                     uint32_t stage, bool backward)
+{
+    if (cost == NULL)
+        return 0;
+    struct weft_values v = backward ? cost->backward_hop : cost->forward_hop;
+    /* a list with stages - 1 values applies to every pipe */
+    size_t at = (size_t)pipe * (stages - 1) + stage;
+    return v.n == 0 ? cost->hop : v.at[at % v.n];
 }
 
 struct weft_stage_memory weft_memory_cost_stage(const struct weft_memory_cost *memory,
@@ -56,6 +71,23 @@ enum weft_status wf_values_check(struct weft_values v, const struct wf_values_ru
     return WEFT_OK;
 }
 
+/* Checks a list of hops: one value, or as many as pairs of neighbouring stages, times any number
+ * of pipes.  Stores the largest value in *longest. */
+static enum weft_status check_hops(struct weft_values v, const char *what, uint32_t stages,
+                                   double *longest, struct weft_error *err)
+{
+    const size_t hops = stages - 1;
+    const struct wf_values_rule rule = {what, v.n, "hop", 0, MAX_TIME};
+    if (v.n > 1 && hops > 0 && v.n % hops != 0)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "%s has %zu values for %zu hop%s; give one value, or one per hop",
+                         what, v.n, hops, wf_plural(hops));
+    WEFT_TRY(wf_values_check(v, &rule, err));
+    for (size_t i = 0; i < v.n; i++)
+        *longest = fmax(*longest, v.at[i]);
+    return WEFT_OK;
+}
+
 enum weft_status weft_cost_check(const struct weft_cost *cost,
                                  const struct weft_memory_cost *memory, uint32_t ranks,
                                  uint32_t stages, uint32_t micros, struct weft_error *err)
@@ -82,7 +114,11 @@ enum weft_status weft_cost_check(const struct weft_cost *cost,
     for (size_t i = 0; i < WEFT_LEN(lists); i++)
         WEFT_TRY(wf_values_check(lists[i].values, &lists[i].rule, err));
 
-    double sum = 2.0 * c->hop * stages * micros;
+    double longest = c->hop;
+    WEFT_TRY(check_hops(c->forward_hop, "forward hops", stages, &longest, err));
+    WEFT_TRY(check_hops(c->backward_hop, "backward hops", stages, &longest, err));
+
+    double sum = 2.0 * longest * stages * micros;
     for (uint32_t s = 0; s < stages; s++) {
         struct weft_stage_cost t = weft_cost_stage(cost, s);
         sum += (t.f + t.i + t.w + t.b) * micros;

@@ -10,6 +10,8 @@
  * and the receive depends on the send:
  *
  *     F(s-1,m)  SEND_F(s-1,m) ~~~> RECV_F(s,m)  F(s,m)
+ *
+ * A wait for a send depends on the receive of the message.
  */
 #ifndef PLANNING_SCHED_DEPS_H
 #define PLANNING_SCHED_DEPS_H
@@ -79,10 +81,16 @@ static inline unsigned wf_action_deps(const struct wf_dep_rules *rules, struct w
     case WEFT_ACT_RECV_B:
         out[n++] = (struct wf_dep){s + 1, m, WF_DONE_SEND_B};
         break;
+    case WEFT_ACT_WAIT_SEND_F:
+        out[n++] = (struct wf_dep){s + 1, m, WF_DONE_RECV_F};
+        break;
+    case WEFT_ACT_WAIT_SEND_B:
+        out[n++] = (struct wf_dep){s - 1, m, WF_DONE_RECV_B};
+        break;
     case WEFT_ACT_REDUCE_GRAD: /* no dependencies except the list order */
+    case WEFT_ACT_WAIT_REDUCE_GRAD:
     case WEFT_ACT_UNSHARD:
     case WEFT_ACT_RESHARD:
-    case WEFT_ACT_IDLE:
     case WEFT_N_ACT_KINDS:
         break;
     }
@@ -112,7 +120,7 @@ static inline int64_t wf_action_dependent(struct weft_action a)
 }
 
 /* Returns true if an action of this kind releases an activation: B (whole backward) or W
- * (weight gradient). */
+ * (weight gradient).  In a forward-only schedule F releases its activation itself. */
 static inline bool wf_act_frees_activation(unsigned kind)
 {
     return kind == WEFT_ACT_B || kind == WEFT_ACT_W;

@@ -67,6 +67,7 @@ enum weft_status weft_schedule_in_flight(const struct weft_schedule *s, uint32_t
     for (size_t i = 0; i < n; i++)
         out[i] = 0;
 
+    bool forward_only = weft_schedule_is_forward_only(s);
     for (uint32_t r = 0; r < p->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(s, r);
         for (size_t i = 0; i < row.len; i++) {
@@ -76,7 +77,7 @@ enum weft_status weft_schedule_in_flight(const struct weft_schedule *s, uint32_t
             size_t at = (size_t)weft_placement_pipe(p, a.micro) * p->n_stages + a.stage;
             if (a.kind == WEFT_ACT_F && ++live[at] > out[at])
                 out[at] = live[at];
-            if (wf_act_frees_activation(a.kind) && live[at] > 0)
+            if ((wf_act_frees_activation(a.kind) || forward_only) && live[at] > 0)
                 live[at]--;
         }
     }

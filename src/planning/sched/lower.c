@@ -1,17 +1,20 @@
 /* Lowering: adds send and receive actions to a schedule.
  *
  * The sender and the receiver of a channel must list the messages of the channel in the same
- * order; otherwise the receiver would take one message for another.  Both kinds of lowering
- * guarantee this order by construction:
+ * order; otherwise the receiver would take one message for another.  Both methods guarantee
+ * this order by construction:
  *
  *  - late: a send directly follows its producer.  A receive directly precedes its consumer, but
  *    follows all receives of messages that were sent earlier on the same channel.  This order
  *    adds no wait, because the messages of a channel arrive in order.
- *  - pytorch: a sweep over the ranks processes one cell of each rank per round.  When a rank
- *    sends a message, the receive is appended to the list of the receiver at once.  So all
- *    messages have one common order, and even blocking sends cannot deadlock.  Receives are
- *    earlier than necessary.
+ *  - sweep, as PyTorch does it: a sweep over the ranks processes one cell of each rank per
+ *    round.  When a rank sends a message, the receive is appended to the list of the receiver
+ *    at once.  So all messages have one common order, and even blocking sends cannot deadlock.
+ *    Receives are earlier than necessary.
+ *
+ * lower_torch.c adds what PyTorch's tables contain besides messages.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +22,7 @@
 #include "base/size.h"
 #include "planning/sched/channel.h"
 #include "planning/sched/deps.h"
+#include "planning/sched/lower_priv.h"
 #include "planning/sched/schedule_priv.h"
 
 struct lowering {
@@ -72,11 +76,12 @@ static void count_weights(struct lowering *l, uint32_t rank)
             l->n_pending_w[row.at[i].stage]++;
 }
 
-/* Returns true if an action is copied to the lowered schedule.  Idle cells are dropped.
- * Existing REDUCE_GRAD actions are dropped if the lowering adds new ones. */
+/* Returns true if an action is copied to the lowered schedule.  Waits for sends are dropped.
+ * Existing reductions are dropped if the lowering adds new ones. */
 static bool is_kept(const struct lowering *l, struct weft_action a)
 {
-    return a.kind != WEFT_ACT_IDLE && !(l->reduce && a.kind == WEFT_ACT_REDUCE_GRAD);
+    bool reduction = a.kind == WEFT_ACT_REDUCE_GRAD || a.kind == WEFT_ACT_WAIT_REDUCE_GRAD;
+    return !weft_act_is_send_wait(a.kind) && !(l->reduce && reduction);
 }
 
 /* Adds the actions of this rank in the lowered schedule to the counts: its own actions and
@@ -214,11 +219,11 @@ static void traffic_release(struct traffic *t)
     free(t->position);
 }
 
-static enum weft_status traffic_init(struct traffic *t, const struct lowering *l,
+static enum weft_status traffic_init(struct traffic *t, const struct lowering *l, bool by_pair,
                                      struct weft_error *err)
 {
     *t = (struct traffic){0};
-    WEFT_TRY(wf_channels_init(&t->channels, l->place, false, err));
+    WEFT_TRY(wf_channels_init(&t->channels, l->place, by_pair, err));
     size_t n = t->channels.n, cells = (size_t)l->place->n_stages * l->place->n_micros;
 
     t->first = calloc(n + 1, sizeof *t->first);
@@ -268,8 +273,8 @@ static bool receive_for(struct lowering *l, struct traffic *t, uint32_t rank,
     return true;
 }
 
-/* Appends the sends of a cell's results.  After the last weight gradient of a stage, also
- * appends REDUCE_GRAD. */
+/* Appends the sends of a cell's results, and REDUCE_GRAD after the last weight gradient of a
+ * stage if it is to be added. */
 static void append_results(struct lowering *l, uint32_t rank, const struct weft_action *cell,
                            size_t unit)
 {
@@ -278,7 +283,7 @@ static void append_results(struct lowering *l, uint32_t rank, const struct weft_
     for (size_t k = 0; k < unit; k++)
         if (message_of(l, cell[k], rank, &send, &recv, &to))
             append(l, rank, send);
-    for (size_t k = 0; k < unit; k++)
+    for (size_t k = 0; l->reduce && k < unit; k++)
         if (wf_act_frees_activation(cell[k].kind) && --l->n_pending_w[cell[k].stage] == 0)
             append(l, rank,
                    (struct weft_action){.stage = cell[k].stage, .kind = WEFT_ACT_REDUCE_GRAD});
@@ -304,10 +309,10 @@ static bool lower_rank_late(struct lowering *l, struct traffic *t, uint32_t rank
     return l->next[rank] == l->out->actions + l->out->first[rank + 1];
 }
 
-static enum weft_status lower_late(struct lowering *l, struct weft_error *err)
+static enum weft_status lower_late(struct lowering *l, bool by_pair, struct weft_error *err)
 {
     struct traffic t;
-    WEFT_TRY(traffic_init(&t, l, err));
+    WEFT_TRY(traffic_init(&t, l, by_pair, err));
     bool ok = true;
     for (uint32_t r = 0; ok && r < l->place->n_ranks; r++)
         ok = lower_rank_late(l, &t, r);
@@ -318,7 +323,7 @@ static enum weft_status lower_late(struct lowering *l, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* -- pytorch -------------------------------------------------------------------------------- */
+/* -- sweep ---------------------------------------------------------------------------------- */
 
 /* The state of the sweep over the ranks.  A rank that waits for a receive is not awake.  When
  * the receive is appended, the rank becomes awake: it runs in this round if the sweep has not
@@ -380,8 +385,7 @@ static size_t lower_next_cell(struct lowering *l, struct sweep *s, uint32_t rank
     if (s->pc[rank] < row.len) {
         size_t unit = cell->paired ? 2 : 1;
         if (cell_ready(l, s->events, cell[0]) && cell_ready(l, s->events, cell[unit - 1])) {
-            if (cell->kind != WEFT_ACT_IDLE)
-                lower_cell(l, s, rank, cell, unit);
+            lower_cell(l, s, rank, cell, unit);
             s->pc[rank] += unit;
             return unit;
         }
@@ -406,7 +410,7 @@ static size_t sweep_once(struct lowering *l, struct sweep *s)
     return n;
 }
 
-static enum weft_status lower_pytorch(struct lowering *l, struct weft_error *err)
+static enum weft_status lower_by_sweep(struct lowering *l, struct weft_error *err)
 {
     uint32_t n_ranks = l->place->n_ranks;
     struct sweep s = {.n_words = (n_ranks + 63) / 64};
@@ -435,16 +439,53 @@ static enum weft_status lower_pytorch(struct lowering *l, struct weft_error *err
     return st;
 }
 
-enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lowering how,
+/* -- the lowerings -------------------------------------------------------------------------- */
+
+static const struct lowering_rules {
+    const char *name;
+    bool torch;  /* adds PyTorch's other actions; one channel per directed pair of ranks */
+    bool reduce; /* adds REDUCE_GRAD with the messages */
+    bool late;   /* the late method; else the sweep */
+    struct wf_torch_dialect dialect;
+} all_rules[WEFT_N_LOWERINGS] = {
+    [WEFT_LOWERING_WEFT] = {"weft", .reduce = true, .late = true},
+    [WEFT_LOWERING_TORCH_2_10] = {"torch-2.10", .torch = true},
+    [WEFT_LOWERING_TORCH_2_15] = {"torch-2.15", .torch = true, .dialect = {.waits = true}},
+    [WEFT_LOWERING_TORCH_2_10_LATE] = {"torch-2.10-late", .torch = true, .late = true},
+    [WEFT_LOWERING_TORCH_2_15_LATE] = {"torch-2.15-late", .torch = true, .late = true,
+                                       .dialect = {.waits = true}},
+};
+
+const char *weft_lowering_name(enum weft_lowering how)
+{
+    return (unsigned)how < WEFT_N_LOWERINGS ? all_rules[how].name : "?";
+}
+
+enum weft_status weft_lowering_find(const char *name, enum weft_lowering *out,
+                                    struct weft_error *err)
+{
+    for (size_t i = 0; i < WEFT_N_LOWERINGS; i++)
+        if (strcmp(name, all_rules[i].name) == 0) {
+            *out = (enum weft_lowering)i;
+            return WEFT_OK;
+        }
+
+    char names[120] = "";
+    for (size_t i = 0, n = 0; i < WEFT_N_LOWERINGS && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "",
+                              all_rules[i].name);
+    return WEFT_FAIL(err, WEFT_USAGE, "there is no lowering '%.40s' (expected one of %s)", name,
+                     names);
+}
+
+static enum weft_status add_messages(const struct weft_schedule *s,
+                                     const struct lowering_rules *rules,
                                      struct weft_schedule **out, struct weft_error *err)
 {
-    if (weft_schedule_is_lowered(s))
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "cannot lower: the schedule already contains messages");
     struct lowering l;
-    enum weft_status st = lowering_init(&l, s, how == WEFT_LOWERING_LATE, err);
+    enum weft_status st = lowering_init(&l, s, rules->reduce, err);
     if (st == WEFT_OK)
-        st = how == WEFT_LOWERING_LATE ? lower_late(&l, err) : lower_pytorch(&l, err);
+        st = rules->late ? lower_late(&l, rules->torch, err) : lower_by_sweep(&l, err);
     if (st == WEFT_OK && !wf_schedule_finalize(l.out, l.n_messages > 0))
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to finish a lowered schedule");
     if (st == WEFT_OK) {
@@ -453,4 +494,42 @@ enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lo
     }
     lowering_release(&l);
     return st;
+}
+
+/* The steps of PyTorch's runtime: sharding and reductions, messages, waits. */
+static enum weft_status lower_for_torch(const struct weft_schedule *s,
+                                        const struct lowering_rules *rules,
+                                        struct weft_schedule **out, struct weft_error *err)
+{
+    struct weft_schedule *sharded = NULL, *lowered = NULL;
+    if (weft_schedule_placement(s)->n_pipes > 1)
+        return WEFT_FAIL(
+            err, WEFT_SCHEDULE,
+            "cannot lower for PyTorch: the schedule runs a stage on several ranks, "
+            "and PyTorch runs each stage on one");
+
+    WEFT_TRY(wf_torch_add_sharding(s, rules->dialect, &sharded, err));
+    enum weft_status st = add_messages(sharded, rules, &lowered, err);
+    weft_schedule_free(sharded);
+    if (st != WEFT_OK || !rules->dialect.waits) {
+        *out = st == WEFT_OK ? lowered : *out;
+        return st;
+    }
+
+    st = wf_torch_add_send_waits(lowered, out, err);
+    weft_schedule_free(lowered);
+    return st;
+}
+
+enum weft_status weft_schedule_lower(const struct weft_schedule *s, enum weft_lowering how,
+                                     struct weft_schedule **out, struct weft_error *err)
+{
+    if ((unsigned)how >= WEFT_N_LOWERINGS)
+        return WEFT_FAIL(err, WEFT_USAGE, "there is no lowering number %d", (int)how);
+    if (weft_schedule_is_lowered(s))
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "cannot lower: the schedule already contains messages");
+    const struct lowering_rules *rules = &all_rules[how];
+    return rules->torch ? lower_for_torch(s, rules, out, err)
+                        : add_messages(s, rules, out, err);
 }

@@ -19,6 +19,7 @@ static void count_rank(struct weft_metrics *m, const struct weft_schedule *s,
 {
     const struct weft_placement *place = weft_schedule_placement(s);
     struct weft_action_span row = weft_schedule_rank(s, rank);
+    bool forward_only = weft_schedule_is_forward_only(s);
     double mem = 0;
     size_t live = 0;
     for (size_t i = 0; i < row.len; i++) {
@@ -35,8 +36,10 @@ static void count_rank(struct weft_metrics *m, const struct weft_schedule *s,
             m->peak_mem[rank] = mem;
         if (a.kind == WEFT_ACT_F && ++live > m->peak_activations[rank])
             m->peak_activations[rank] = live;
-        if (wf_act_frees_activation(a.kind) && live > 0)
+        if ((wf_act_frees_activation(a.kind) || forward_only) && live > 0)
             live--;
+        if (forward_only) /* the stage keeps nothing after its forward */
+            mem = 0;
 
         int64_t dependent = a.kind == WEFT_ACT_W ? -1 : wf_action_dependent(a);
         if (dependent >= 0 && dependent < place->n_stages)
@@ -68,6 +71,7 @@ static void compute_totals(struct weft_metrics *m, const struct weft_placement *
     if (m->span > 0)
         m->bubble_span = (m->n_ranks * m->span - busy) / (m->n_ranks * m->span);
     m->bubble_ratio = (double)(m->n_ranks - 1) / (double)place->n_micros;
+    m->efficiency = 1 - m->bubble_ratio;
 }
 
 static bool metrics_alloc(struct weft_metrics *m, uint32_t n_ranks, size_t n_actions)

@@ -29,7 +29,6 @@ struct header {
 
 struct parser {
     struct wf_cursor c;
-    bool keep_idle;
     struct header header;
     struct weft_action *actions; /* owned */
     size_t n_actions, cap_actions;
@@ -257,11 +256,8 @@ static bool blank_between(const char *from, const char *to)
 static enum weft_status parse_cell(struct parser *p)
 {
     skip_blanks(p);
-    if (at_line_end(p) || *p->c.at == ',') {
-        if (p->keep_idle)
-            WEFT_TRY(push(p, (struct weft_action){.kind = WEFT_ACT_IDLE}));
-        return WEFT_OK;
-    }
+    if (at_line_end(p) || *p->c.at == ',')
+        return WEFT_OK; /* an idle step */
     struct weft_action a[2];
     bool pair = *p->c.at == '(';
     WEFT_TRY(pair ? parse_pair(p, a) : parse_action(p, &a[0]));
@@ -561,11 +557,9 @@ static enum weft_status check_placement(struct parser *p, struct weft_schedule *
 }
 
 enum weft_status weft_schedule_parse(const char *text, size_t len, const char *source,
-                                     bool keep_idle, struct weft_schedule **out,
-                                     struct weft_error *err)
+                                     struct weft_schedule **out, struct weft_error *err)
 {
-    struct parser p = {
-        .c = {source, text, text + len, text, 1}, .keep_idle = keep_idle, .err = err};
+    struct parser p = {.c = {source, text, text + len, text, 1}, .err = err};
     struct weft_schedule *s = NULL;
     uint32_t stages = 0, micros = 0;
 
@@ -584,6 +578,7 @@ enum weft_status weft_schedule_parse(const char *text, size_t len, const char *s
         st = check_placement(&p, &s);
 
     if (st == WEFT_OK) {
+        s->has_header = p.header.seen != 0;
         *out = s;
         s = NULL;
     }

@@ -32,8 +32,6 @@ static bool single_owners(const struct placement_scan *f, uint32_t *rank_of)
         rank_of[s] = NO_RANK;
     for (uint32_t r = 0; r < f->ranks; r++) {
         for (size_t i = f->first[r]; i < f->first[r + 1]; i++) {
-            if (f->actions[i].kind == WEFT_ACT_IDLE)
-                continue;
             uint32_t *at = &rank_of[f->actions[i].stage];
             if (*at == NO_RANK)
                 *at = r;

@@ -20,7 +20,9 @@ const char *weft_act_name(unsigned kind)
         [WEFT_ACT_UNSHARD] = "UNSHARD",
         [WEFT_ACT_RESHARD] = "RESHARD",
         [WEFT_ACT_REDUCE_GRAD] = "REDUCE_GRAD",
-        [WEFT_ACT_IDLE] = "",
+        [WEFT_ACT_WAIT_SEND_F] = "WAIT_SEND_F",
+        [WEFT_ACT_WAIT_SEND_B] = "WAIT_SEND_B",
+        [WEFT_ACT_WAIT_REDUCE_GRAD] = "WAIT_REDUCE_GRAD",
     };
     return kind < WEFT_N_ACT_KINDS ? names[kind] : "?";
 }
@@ -119,6 +121,31 @@ struct weft_schedule *wf_schedule_dup_empty(const struct weft_schedule *s)
     return d;
 }
 
+enum weft_status weft_schedule_dup(const struct weft_schedule *s, struct weft_schedule **out,
+                                   struct weft_error *err)
+{
+    size_t n = weft_schedule_n_actions(s);
+    struct weft_schedule *d = wf_schedule_dup_empty(s);
+    if (d != NULL)
+        d->actions = malloc(sizeof *d->actions * (n ? n : 1));
+    if (d == NULL || d->actions == NULL) {
+        weft_schedule_free(d);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a schedule with %zu actions", n);
+    }
+
+    memcpy(d->first, s->first, sizeof *d->first * ((size_t)s->place.n_ranks + 1));
+    if (n > 0)
+        memcpy(d->actions, s->actions, sizeof *d->actions * n);
+    memcpy(d->chunk_of, s->chunk_of,
+           sizeof *d->chunk_of * s->place.n_pipes * s->place.n_stages);
+    d->n_chunks = s->n_chunks;
+    d->kind = s->kind;
+    d->lowered = s->lowered;
+    d->forward_only = s->forward_only;
+    *out = d;
+    return WEFT_OK;
+}
+
 void weft_schedule_free(struct weft_schedule *s)
 {
     if (s == NULL)
@@ -172,6 +199,7 @@ bool wf_schedule_finalize(struct weft_schedule *s, bool has_messages)
         return false;
     s->kind = classify_placement(s);
     s->lowered = has_messages;
+    s->forward_only = wf_schedule_find_forward_only(s);
     return true;
 }
 
@@ -219,6 +247,16 @@ uint32_t weft_schedule_chunk(const struct weft_schedule *s, uint32_t rank, uint3
 bool weft_schedule_is_lowered(const struct weft_schedule *s)
 {
     return s->lowered;
+}
+
+bool weft_schedule_has_header(const struct weft_schedule *s)
+{
+    return s->has_header;
+}
+
+bool weft_schedule_is_forward_only(const struct weft_schedule *s)
+{
+    return s->forward_only;
 }
 
 size_t weft_schedule_bytes(const struct weft_schedule *s)

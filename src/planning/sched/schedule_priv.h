@@ -3,6 +3,7 @@
 #ifndef PLANNING_SCHED_SCHEDULE_PRIV_H
 #define PLANNING_SCHED_SCHEDULE_PRIV_H
 
+#include "planning/sched/placement.h"
 #include "weft/schedule.h"
 
 enum { WF_NAME_MAX = 64 };
@@ -17,6 +18,8 @@ struct weft_schedule {
     uint32_t n_chunks;
     enum weft_placement_kind kind;
     bool lowered;
+    bool forward_only;
+    bool has_header;             /* it was read from a text with header lines */
     struct weft_action *actions; /* owned: the actions of all ranks, rank by rank */
     size_t *first;               /* owned: (ranks + 1), index of each rank's first action */
 };
@@ -33,15 +36,14 @@ struct weft_schedule *wf_schedule_dup_empty(const struct weft_schedule *s);
  * pipe_of, actions or first afterwards.  Returns false if there is no memory. */
 bool wf_schedule_finalize(struct weft_schedule *s, bool has_messages);
 
+/* Returns true if the actions contain at least one forward, but no backward, gradient message
+ * or reduction. */
+bool wf_schedule_find_forward_only(const struct weft_schedule *s);
+
 /* Returns the first micro of pipe j, which is j*M/k for M micros and k pipes. */
 static inline uint32_t wf_pipe_first_micro(uint32_t micros, uint32_t pipes, uint32_t pipe)
 {
     return (uint32_t)((uint64_t)pipe * micros / pipes);
 }
-
-/* Fills the rank of each stage of one pipe, for the placement kinds linear, loop, v and
- * wave. */
-void wf_placement_fill(uint32_t *rank_of, uint32_t ranks, uint32_t stages,
-                       enum weft_placement_kind kind);
 
 #endif

@@ -254,7 +254,6 @@ static void fill_stage_times(struct timing_state *c, uint32_t pipe, uint32_t sta
     struct stage_times *st = &c->stage_table[(size_t)pipe * p->n_stages + stage];
     struct weft_stage_cost t = weft_cost_stage(c->in->cost, stage);
     double slowdown = weft_values_get(c->in->speed, rank_of[stage], 1);
-    double hop = c->in->cost == NULL ? 0 : c->in->cost->hop;
     size_t boundary = (size_t)pipe * (p->n_stages - 1) + stage;
 
     st->time[WEFT_ACT_F] = t.f * slowdown;
@@ -267,14 +266,18 @@ static void fill_stage_times(struct timing_state *c, uint32_t pipe, uint32_t sta
         const struct wf_hop *h = c->in->forward == NULL ? NULL : &c->in->forward[boundary];
         st->next_rank = rank_of[stage + 1];
         if (st->next_rank != st->rank)
-            st->hop_next = h == NULL ? hop : h->latency + h->transfer;
+            st->hop_next = h == NULL
+                               ? weft_cost_hop(c->in->cost, p->n_stages, pipe, stage, false)
+                               : h->latency + h->transfer;
     }
     if (stage > 0) {
         const struct wf_hop *h =
             c->in->backward == NULL ? NULL : &c->in->backward[boundary - 1];
         st->prev_rank = rank_of[stage - 1];
         if (st->prev_rank != st->rank)
-            st->hop_prev = h == NULL ? hop : h->latency + h->transfer;
+            st->hop_prev = h == NULL
+                               ? weft_cost_hop(c->in->cost, p->n_stages, pipe, stage - 1, true)
+                               : h->latency + h->transfer;
     }
 }
 

@@ -17,8 +17,8 @@ struct wf_start_times_input {
     const struct weft_cost *cost;         /* borrowed; NULL: unit costs */
     /* per rank: factor by which the durations of its actions are multiplied */
     struct weft_values speed;
-    /* borrowed: (pipes, stages - 1), entry s is the hop between stages s and s + 1.  NULL: all
-     * hops take cost->hop.  An entry is ignored if both stages are on the same rank. */
+    /* borrowed: (pipes, stages - 1), entry s is the hop between stages s and s + 1.  NULL: the
+     * hops of the cost.  An entry is ignored if both stages are on the same rank. */
     const struct wf_hop *forward, *backward;
     enum weft_contention contention; /* the resources that a transfer occupies */
 };

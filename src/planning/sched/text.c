@@ -11,9 +11,7 @@
 size_t weft_action_print(struct weft_action a, char out[WEFT_ACTION_TEXT_MAX])
 {
     int n;
-    if (a.kind == WEFT_ACT_IDLE)
-        n = snprintf(out, WEFT_ACTION_TEXT_MAX, "%s", "");
-    else if (weft_act_has_micro(a.kind))
+    if (weft_act_has_micro(a.kind))
         n = snprintf(out, WEFT_ACTION_TEXT_MAX, "%u%s%u", (unsigned)a.stage,
                      weft_act_name(a.kind), a.micro);
     else
@@ -26,8 +24,6 @@ size_t weft_action_print(struct weft_action a, char out[WEFT_ACTION_TEXT_MAX])
  * schedules with millions of cells. */
 static void add_action(struct wf_text *t, struct weft_action a)
 {
-    if (a.kind == WEFT_ACT_IDLE)
-        return;
     wf_text_addu(t, a.stage);
     wf_text_adds(t, weft_act_name(a.kind));
     if (weft_act_has_micro(a.kind))
@@ -86,6 +82,9 @@ enum weft_status weft_schedule_print_rank(const struct weft_schedule *s, uint32_
                                           struct weft_error *err)
 {
     struct wf_text t = {0};
+    if (rank >= s->place.n_ranks)
+        return WEFT_FAIL(err, WEFT_USAGE, "rank %u is out of range (expected 0 to %u)", rank,
+                         s->place.n_ranks - 1);
     add_row(&t, weft_schedule_rank(s, rank), separator);
     return detach_text(&t, out, NULL, err);
 }

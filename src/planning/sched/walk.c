@@ -87,7 +87,7 @@ static bool channel_has_space(const struct wf_walk *w, struct weft_action a, uin
  * run. */
 static uint64_t blocked_by(const struct wf_walk *w, struct weft_action a)
 {
-    if (w->channels == NULL && weft_act_is_message(a.kind))
+    if (w->channels == NULL && (weft_act_is_message(a.kind) || weft_act_is_send_wait(a.kind)))
         return WAIT_NOTHING;
 
     struct wf_dep deps[2];
@@ -142,9 +142,11 @@ static void apply_action(struct wf_walk *w, struct weft_action a)
     w->cells[cell] |= (uint8_t)event;
     if (message)
         count_message(w, a);
-    if (event & (WF_DONE_RECV_F | WF_DONE_RECV_B))
-        return; /* only the rank of `a` can wait for this event, and that rank is running */
-    int64_t dependent = wf_action_dependent(a);
+    /* A receive is waited for by its own rank, which is running, and by the rank of the sender,
+     * if that has a wait for the send. */
+    int64_t dependent = event & WF_DONE_RECV_F   ? (int64_t)a.stage - 1
+                        : event & WF_DONE_RECV_B ? (int64_t)a.stage + 1
+                                                 : wf_action_dependent(a);
     if (dependent >= 0 && dependent < w->rules.place->n_stages)
         wake(w, weft_placement_rank(w->rules.place, (uint32_t)dependent, a.micro),
              wait_event(cell, event));

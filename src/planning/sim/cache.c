@@ -1,4 +1,5 @@
-/* The cache of block residuals.  Two kinds of items share one hash table and one pool:
+/* The cache of block attention residuals.  Two kinds of items share one hash table and one
+ * pool:
  *
  *     entry   (source, destination, block, micro), in the list of its micro
  *     micro   head of the list of its entries, in the queue of micros by age

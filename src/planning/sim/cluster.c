@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "weft/sim.h"
 
 struct cluster_reader {
@@ -44,60 +45,34 @@ static enum weft_status read_count(struct cluster_reader *r, uint32_t *out)
     return WEFT_OK;
 }
 
-static enum weft_status read_amount(struct cluster_reader *r, double *out)
+/* Reads a number with a unit.  An unknown unit fails with the text `expected`. */
+static enum weft_status read_amount(struct cluster_reader *r, enum wf_quantity quantity,
+                                    const char *expected, double *out)
 {
-    char *end = NULL;
+    const char *end = NULL;
+    struct wf_amount amount = {0};
     bool digit = (*r->at >= '0' && *r->at <= '9') || *r->at == '.';
-    double value = digit ? strtod(r->at, &end) : NAN;
-    if (!digit || end == r->at || !isfinite(value) || value < 0)
+    enum wf_amount_result result =
+        digit ? wf_amount_read(r->at, quantity, &amount, &end) : WF_AMOUNT_NO_NUMBER;
+    if (result == WF_AMOUNT_NO_NUMBER || !isfinite(amount.number) || amount.number < 0)
         return fail_here(r, "expected a number");
     r->at = end;
-    *out = value;
-    return WEFT_OK;
-}
-
-/* Parses a bandwidth such as "200GB/s".  The unit B means bytes and b means bits. */
-static enum weft_status read_bandwidth(struct cluster_reader *r, double *out)
-{
-    static const char prefixes[] = "kMGT";
-    double value = 0, scale = 1;
-    WEFT_TRY(read_amount(r, &value));
-    const char *prefix = *r->at != '\0' ? strchr(prefixes, *r->at) : NULL;
-    if (prefix != NULL) {
-        scale = pow(1000, (double)(prefix - prefixes) + 1);
-        r->at++;
-    }
-    if (take(r, "b/s"))
-        scale /= 8;
-    else if (!take(r, "B/s"))
-        return fail_here(r, "expected a unit of bandwidth such as B/s, GB/s or Gb/s");
-    if (value == 0)
-        return fail_here(r, "the bandwidth is 0");
-    *out = value * scale;
-    return WEFT_OK;
-}
-
-static enum weft_status read_latency(struct cluster_reader *r, double *out)
-{
-    static const struct {
-        const char *unit;
-        double seconds;
-    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
-    double value = 0;
-    WEFT_TRY(read_amount(r, &value));
-    for (size_t i = 0; i < WEFT_LEN(units); i++)
-        if (take(r, units[i].unit)) {
-            *out = value * units[i].seconds;
-            return WEFT_OK;
-        }
-    return fail_here(r, "expected a unit of latency: s, ms, us or ns");
+    if (result == WF_AMOUNT_BAD_UNIT || amount.scale == 0)
+        return fail_here(r, expected);
+    *out = wf_amount_value(amount, quantity);
+    return isfinite(*out) ? WEFT_OK : fail_here(r, "the value is out of range");
 }
 
 static enum weft_status read_link(struct cluster_reader *r, struct weft_link *out)
 {
-    WEFT_TRY(read_bandwidth(r, &out->bytes_per_second));
+    WEFT_TRY(read_amount(r, WF_QUANTITY_BANDWIDTH,
+                         "expected a unit of bandwidth such as B/s, GB/s, Gb/s or Gbit/s",
+                         &out->bytes_per_second));
+    if (out->bytes_per_second == 0)
+        return fail_here(r, "the bandwidth is 0");
     if (take(r, ","))
-        WEFT_TRY(read_latency(r, &out->latency_seconds));
+        WEFT_TRY(read_amount(r, WF_QUANTITY_TIME, "expected a unit of latency: s, ms, us or ns",
+                             &out->latency_seconds));
     return WEFT_OK;
 }
 

@@ -1,10 +1,12 @@
-/* Computes hop times on a cluster and checks simulation options. */
+/* Computes hop times on a cluster and the costs of stages on their ranks, and checks simulation
+ * options. */
 #include "planning/sim/hops.h"
 
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/values.h"
 #include "planning/sched/cost_check.h"
 
 static struct wf_hop hop_over(const struct weft_sim_options *o, uint32_t from, uint32_t to,
@@ -51,10 +53,95 @@ void wf_hops_release(struct wf_hops *h)
     *h = (struct wf_hops){0};
 }
 
-enum weft_status weft_sim_check(const struct weft_schedule *s,
-                                const struct weft_sim_options *options, struct weft_error *err)
+double wf_hop_time(const struct wf_hops *h, const struct weft_placement *place,
+                   const struct weft_cost *cost, uint32_t pipe, uint32_t stage, bool backward)
 {
-    const struct weft_placement *p = weft_schedule_placement(s);
+    const struct wf_hop *list = backward ? h->backward : h->forward;
+    if (list == NULL)
+        return weft_cost_hop(cost, place->n_stages, pipe, stage, backward);
+    const struct wf_hop *hop = &list[(size_t)pipe * (place->n_stages - 1) + stage];
+    return hop->latency + hop->transfer;
+}
+
+/* -- costs of stages on their ranks --------------------------------------------------------- */
+
+bool wf_cost_is_placeable(const struct weft_placement *place,
+                          const struct weft_sim_options *options)
+{
+    return place->n_pipes == 1 || options->speed.n <= 1;
+}
+
+/* Stores one value per stage: the time of a pass on the stage's rank. */
+static enum weft_status place_times(struct weft_values *out, struct weft_values times,
+                                    double otherwise, const struct weft_placement *place,
+                                    struct weft_values speed, struct weft_error *err)
+{
+    double *list = malloc(sizeof *list * place->n_stages);
+    if (list == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u costs", place->n_stages);
+    for (uint32_t s = 0; s < place->n_stages; s++)
+        list[s] =
+            weft_values_get(times, s, otherwise) * weft_values_get(speed, place->rank_of[s], 1);
+    *out = (struct weft_values){list, place->n_stages};
+    return WEFT_OK;
+}
+
+/* Stores the delays of all messages of one direction. */
+static enum weft_status place_hops(struct weft_values *out, const struct wf_hops *hops,
+                                   const struct weft_placement *place,
+                                   const struct weft_cost *cost, bool backward,
+                                   struct weft_error *err)
+{
+    size_t n = 0, all = (size_t)place->n_pipes * (place->n_stages - 1);
+    double *list = malloc(sizeof *list * (all + 1));
+    if (list == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu hops", all);
+    for (uint32_t pipe = 0; pipe < place->n_pipes; pipe++)
+        for (uint32_t s = 0; s + 1 < place->n_stages; s++)
+            list[n++] = wf_hop_time(hops, place, cost, pipe, s, backward);
+    *out = (struct weft_values){list, n};
+    return WEFT_OK;
+}
+
+static enum weft_status place_all(struct weft_cost *out, const struct wf_hops *hops,
+                                  const struct weft_placement *place,
+                                  const struct weft_sim_options *o, struct weft_error *err)
+{
+    static const struct weft_cost none;
+    const struct weft_cost *cost = o->cost == NULL ? &none : o->cost;
+    out->first_backward_in_w = cost->first_backward_in_w;
+    WEFT_TRY(place_times(&out->f, cost->f, 1, place, o->speed, err));
+    WEFT_TRY(place_times(&out->i, cost->i, 1, place, o->speed, err));
+    WEFT_TRY(place_times(&out->w, cost->w, 1, place, o->speed, err));
+    if (cost->b.n > 0)
+        WEFT_TRY(place_times(&out->b, cost->b, 0, place, o->speed, err));
+    if (cost->fb.n > 0)
+        WEFT_TRY(place_times(&out->fb, cost->fb, 0, place, o->speed, err));
+    WEFT_TRY(place_hops(&out->forward_hop, hops, place, cost, false, err));
+    return place_hops(&out->backward_hop, hops, place, cost, true, err);
+}
+
+enum weft_status wf_cost_place(struct weft_cost *out, const struct weft_placement *place,
+                               const struct weft_sim_options *options, struct weft_error *err)
+{
+    struct weft_cost placed = {0};
+    struct wf_hops hops = {0};
+    WEFT_TRY(wf_hops_init(&hops, place, options, err));
+    enum weft_status st = place_all(&placed, &hops, place, options, err);
+    wf_hops_release(&hops);
+    if (st == WEFT_OK)
+        *out = placed;
+    else
+        wf_cost_release(&placed);
+    return st;
+}
+
+/* -- checks --------------------------------------------------------------------------------- */
+
+enum weft_status wf_sim_options_check(const struct weft_placement *p,
+                                      const struct weft_sim_options *options,
+                                      struct weft_error *err)
+{
     const size_t hops = p->n_stages - 1;
     const struct wf_values_rule speed = {"speed", p->n_ranks, "rank", 0, 1e30};
     const struct wf_values_rule bytes = {"bytes", hops, "hop", 0, 1e30};
@@ -78,4 +165,10 @@ enum weft_status weft_sim_check(const struct weft_schedule *s,
     if (options->contention != WEFT_CONTENTION_NONE && c == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "transfers occupy links, but no cluster is given");
     return WEFT_OK;
+}
+
+enum weft_status weft_sim_check(const struct weft_schedule *s,
+                                const struct weft_sim_options *options, struct weft_error *err)
+{
+    return wf_sim_options_check(weft_schedule_placement(s), options, err);
 }

@@ -421,6 +421,10 @@ enum weft_status weft_ref_traffic_compute(const struct weft_schedule *s,
               wf_cache_is_on(&settings->cache);
     const bool cached[2] = {on, on && settings->cache.reuse_across_backward};
     WEFT_TRY(check(c.place, p, settings, err));
+    if (weft_schedule_is_forward_only(s))
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "the schedule is forward-only; the reference system counts training "
+                         "steps");
 
     result.stage_transmitted_bytes = calloc((size_t)result.n_ranks + 1, sizeof(size_t));
     enum weft_status st = WEFT_OK;

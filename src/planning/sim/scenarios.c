@@ -48,20 +48,14 @@ static void fill_stage_cost(struct batch *m, const struct wf_hops *hops, uint32_
     const uint32_t *rank_of = p->rank_of + (size_t)pipe * p->n_stages + stage;
     struct stage_cost *st = &m->stage_costs[(size_t)pipe * p->n_stages + stage];
     struct weft_stage_cost t = weft_cost_stage(m->options->cost, stage);
-    size_t boundary = (size_t)pipe * (p->n_stages - 1) + stage;
-    float hop = m->options->cost == NULL ? 0 : (float)m->options->cost->hop;
+    const struct weft_cost *cost = m->options->cost;
 
     *st = (struct stage_cost){.time = {(float)t.f, (float)t.b, (float)t.i, (float)t.w},
                               .rank = rank_of[0]};
     if (stage + 1 < p->n_stages && rank_of[1] != rank_of[0])
-        st->hop_next =
-            hops->forward == NULL
-                ? hop
-                : (float)(hops->forward[boundary].latency + hops->forward[boundary].transfer);
+        st->hop_next = (float)wf_hop_time(hops, p, cost, pipe, stage, false);
     if (stage > 0 && rank_of[-1] != rank_of[0])
-        st->hop_prev = hops->backward == NULL ? hop
-                                              : (float)(hops->backward[boundary - 1].latency +
-                                                        hops->backward[boundary - 1].transfer);
+        st->hop_prev = (float)wf_hop_time(hops, p, cost, pipe, stage - 1, true);
 }
 
 static enum weft_status find_order(struct batch *m, struct weft_error *err)

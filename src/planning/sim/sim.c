@@ -244,15 +244,9 @@ static double arrival(const struct analysis *a, const struct wf_hops *hops,
                       struct weft_action act, uint32_t from, size_t position)
 {
     bool forward = act.kind == WEFT_ACT_F;
-    size_t boundary =
-        (size_t)weft_placement_pipe(a->place, act.micro) * (a->place->n_stages - 1) +
-        act.stage - forward;
-    double hop = a->options->cost == NULL ? 0 : a->options->cost->hop;
-    if (hops->forward != NULL) {
-        const struct wf_hop *h = forward ? &hops->forward[boundary] : &hops->backward[boundary];
-        hop = h->latency + h->transfer;
-    }
-    return end_of(a, from, position) + hop;
+    uint32_t pipe = weft_placement_pipe(a->place, act.micro);
+    return end_of(a, from, position) +
+           wf_hop_time(hops, a->place, a->options->cost, pipe, act.stage - forward, !forward);
 }
 
 /* Computes the peaks of one rank: the number of pending weight gradients and of received
@@ -312,6 +306,7 @@ static enum weft_status count_links(struct analysis *a, const struct wf_hops *ho
 {
     struct wf_channels links;
     struct weft_sim *sim = a->sim;
+    bool forward_only = weft_schedule_is_forward_only(a->s);
     WEFT_TRY(wf_channels_init(&links, a->place, true, err));
     sim->n_links = links.n;
     sim->links = calloc(links.n + 1, sizeof *sim->links);
@@ -337,13 +332,15 @@ static enum weft_status count_links(struct analysis *a, const struct wf_hops *ho
             struct weft_link_usage *backward = &sim->links[links.backward[at]];
             double n = (double)micros;
             forward->messages += micros;
-            backward->messages += micros;
             forward->forward_bytes += n * wf_boundary_bytes(a->options, s, false);
-            backward->backward_bytes += n * wf_boundary_bytes(a->options, s, true);
-            if (hops->forward != NULL) {
+            if (hops->forward != NULL)
                 forward->busy += n * hops->forward[at].transfer;
+            if (forward_only)
+                continue;
+            backward->messages += micros;
+            backward->backward_bytes += n * wf_boundary_bytes(a->options, s, true);
+            if (hops->backward != NULL)
                 backward->busy += n * hops->backward[at].transfer;
-            }
         }
     }
 

@@ -7,10 +7,9 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "planning/spec/params.h"
+#include "planning/spec/training.h"
 
-/* A parameter has a weight, an exact gradient sum, and two moments of AdamW.  A matrix that is
- * used in products is also stored packed in two forms: as it is, and transposed. */
-enum { BYTES_PER_PARAM = 4 + 8 + 8, BYTES_PER_FACTOR = 4 + 4, BYTES_PER_ELEMENT = 4 };
+enum { BYTES_PER_ELEMENT = 4 };
 
 static const char *item_name(const struct weft_items *items, size_t i)
 {
@@ -71,35 +70,23 @@ void weft_items_release(struct weft_items *items)
     *items = (struct weft_items){0};
 }
 
-/* Returns the number of saved elements per token, as in the table in weft/spec.h. */
-static uint64_t layer_elements(const struct weft_model *m)
-{
-    uint64_t qkv = m->dim + 2 * (uint64_t)(m->dim / m->heads) * m->kv_heads;
-    bool gpt2 = m->arch == WEFT_ARCH_GPT2;
-    uint64_t plain = 5 * (uint64_t)m->dim + qkv + (gpt2 ? 2 : 3) * (uint64_t)m->ffn + m->heads +
-                     (gpt2 ? 4 : 2);
-    if (m->residual_block_layers == 0)
-        return plain;
-    /* Elements of two mixes, their weights, and this layer's share of the sum of its block. */
-    uint64_t blocks = wf_model_n_blocks(m);
-    return plain + 2 * (uint64_t)m->dim + 4 * (blocks + 1) + m->dim * (blocks - 1) / m->layers;
-}
-
 static uint64_t head_elements(const struct weft_model *m)
 {
     return 2 * (uint64_t)m->dim + (m->arch == WEFT_ARCH_GPT2 ? 4 : 3) +
            2 * (uint64_t)wf_model_n_blocks(m);
 }
 
-static bool fill_bytes(struct weft_item *item, size_t n_params, size_t n_factors, size_t tokens,
-                       uint64_t elements)
+/* Sets the sizes of an item that saves `saved` bytes per token and recomputes `work` bytes. */
+static enum weft_status fill_bytes(struct weft_item *item, size_t n_params, size_t n_factors,
+                                   const struct weft_training *how, size_t tokens,
+                                   uint64_t saved, uint64_t work, struct weft_error *err)
 {
-    size_t packed;
-    return wf_size_mul(n_params, BYTES_PER_PARAM, &item->state_bytes) &&
-           wf_size_mul(n_factors, BYTES_PER_FACTOR, &packed) &&
-           wf_size_add(item->state_bytes, packed, &item->state_bytes) &&
-           wf_size_mul(tokens, elements, &item->act_bytes) &&
-           wf_size_mul(item->act_bytes, BYTES_PER_ELEMENT, &item->act_bytes);
+    WEFT_TRY(weft_state_bytes_init(&item->state, n_params, n_factors, how, err));
+    item->state_bytes = weft_state_bytes_total(&item->state);
+    if (!wf_size_mul(tokens, saved, &item->act_bytes) ||
+        !wf_size_mul(tokens, work, &item->work_bytes))
+        return WEFT_FAIL(err, WEFT_USAGE, "bytes overflow: %zu tokens", tokens);
+    return WEFT_OK;
 }
 
 static enum weft_status check_micro(const struct weft_model *m, uint32_t rows, uint32_t seq,
@@ -117,36 +104,80 @@ static enum weft_status check_micro(const struct weft_model *m, uint32_t rows, u
     return WEFT_OK;
 }
 
-enum weft_status weft_items_init_model(struct weft_items *items, const struct weft_model *m,
-                                       uint32_t rows, uint32_t seq, struct weft_error *err)
+/* Sets the bytes of the embedding, of a layer of each kind, and of the head. */
+static enum weft_status fill_kinds(const struct weft_model *m, size_t tokens,
+                                   const struct weft_training *how,
+                                   const struct wf_param_counts *params,
+                                   struct weft_item *embedding,
+                                   struct weft_item layer[WEFT_N_RECOMPUTE],
+                                   struct weft_item *head, struct weft_error *err)
+{
+    uint64_t embedding_elements = m->residual_block_layers != 0 ? 1 + (uint64_t)m->dim : 1;
+    size_t head_matrix = (size_t)m->vocab * m->dim; /* no overflow: parameters are counted */
+    WEFT_TRY(fill_bytes(embedding, params->embedding, 0, how, tokens,
+                        BYTES_PER_ELEMENT * embedding_elements, 0, err));
+    for (int r = 0; r < WEFT_N_RECOMPUTE; r++) {
+        uint64_t saved, work;
+        wf_layer_token_bytes(m, how, (enum weft_recompute)r, &saved, &work);
+        WEFT_TRY(fill_bytes(&layer[r], params->layer, params->layer_matrices, how, tokens,
+                            saved, work, err));
+    }
+    return fill_bytes(head, params->head, head_matrix, how, tokens,
+                      BYTES_PER_ELEMENT * head_elements(m), 0, err);
+}
+
+/* Sets the times of the three kinds of items without recomputation. */
+static void fill_times(const struct weft_model *m, double tokens, uint32_t seq,
+                       const struct wf_param_counts *params, struct weft_item *embedding,
+                       struct weft_item *layer, struct weft_item *head)
+{
+    double linear = 2 * tokens * (double)params->layer_matrices;
+    double scores = 4 * tokens * seq * m->dim;
+    embedding->f = embedding->w = tokens * m->dim;
+    layer->f = linear + scores;
+    layer->i = linear + 2 * scores;
+    layer->w = linear;
+    head->f = head->i = head->w = 2 * tokens * m->dim * m->vocab;
+}
+
+enum weft_status weft_items_init_training(struct weft_items *items, const struct weft_model *m,
+                                          uint32_t rows, uint32_t seq,
+                                          const struct weft_training *how,
+                                          struct weft_error *err)
 {
     struct wf_param_counts params;
     WEFT_TRY(wf_model_item_params(m, &params, err));
     WEFT_TRY(check_micro(m, rows, seq, err));
-    size_t tokens = (size_t)rows * seq, shared_bytes;
-    struct weft_item embedding, layer, head;
-
-    uint64_t embedding_elements = m->residual_block_layers != 0 ? 1 + (uint64_t)m->dim : 1;
-    size_t head_matrix = (size_t)m->vocab * m->dim; /* no overflow: parameters are counted */
-    if (!fill_bytes(&embedding, params.embedding, 0, tokens, embedding_elements) ||
-        !fill_bytes(&layer, params.layer, params.layer_matrices, tokens, layer_elements(m)) ||
-        !fill_bytes(&head, params.head, head_matrix, tokens, head_elements(m)) ||
-        !wf_size_mul(params.shared, BYTES_PER_PARAM, &shared_bytes))
+    struct weft_item embedding = {0}, head = {0}, layer[WEFT_N_RECOMPUTE] = {{0}};
+    struct weft_state_bytes shared;
+    struct wf_scratch_bytes scratch;
+    size_t tokens = (size_t)rows * seq;
+    if (fill_kinds(m, tokens, how, &params, &embedding, layer, &head, NULL) != WEFT_OK ||
+        weft_state_bytes_init(&shared, params.shared, 0, how, NULL) != WEFT_OK ||
+        !wf_scratch_bytes_init(&scratch, m, how, tokens, seq))
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "bytes overflow: %u rows of %u tokens are too much for dim %u, vocab %u", rows, seq,
             m->dim, m->vocab);
 
-    double n = (double)tokens, linear = 2 * n * (double)params.layer_matrices;
-    double scores = 4 * n * seq * m->dim;
-    embedding.f = embedding.w = n * m->dim;
-    embedding.i = 0;
-    layer.f = linear + scores;
-    layer.i = linear + 2 * scores;
-    layer.w = linear;
-    head.f = head.i = head.w = 2 * n * m->dim * m->vocab;
-
-    WEFT_TRY(weft_items_init_uniform(items, m->layers, layer, embedding, head, err));
-    items->shared_bytes = shared_bytes;
+    for (int r = 0; r < WEFT_N_RECOMPUTE; r++) {
+        fill_times(m, (double)tokens, seq, &params, &embedding, &layer[r], &head);
+        layer[r].i += layer[r].f * weft_recompute_share(m, (enum weft_recompute)r, seq);
+        layer[r].scratch_bytes = scratch.layer;
+    }
+    head.scratch_bytes = scratch.head;
+    WEFT_TRY(weft_items_init_uniform(items, m->layers, layer[0], embedding, head, err));
+    for (uint32_t l = 0; how != NULL && how->recompute != NULL && l < m->layers; l++)
+        items->at[l + 1] = layer[how->recompute[l]];
+    items->shared = shared;
+    items->shared_bytes = weft_state_bytes_total(&shared);
+    items->stage_bytes = scratch.stage;
+    items->boundary_bytes = tokens * m->dim * BYTES_PER_ELEMENT; /* less than a layer saves */
     return WEFT_OK;
+}
+
+enum weft_status weft_items_init_model(struct weft_items *items, const struct weft_model *m,
+                                       uint32_t rows, uint32_t seq, struct weft_error *err)
+{
+    return weft_items_init_training(items, m, rows, seq, NULL, err);
 }

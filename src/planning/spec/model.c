@@ -42,7 +42,7 @@ enum { MAX_D = 256 };
 #define LLAMA3(name, help, ...) LLAMA(name, help, PLAIN(500000), __VA_ARGS__)
 
 static const struct weft_preset presets[] = {
-    GPT2("d6", "GPT-2 with 6 layers of dimension 384; dN has N layers of 64 N", 6, 384, 6),
+    GPT2("d6", "GPT-2 with 6 layers of dimension 384", 6, 384, 6),
     GPT2("d12", "the shape of gpt2-124m", 12, 768, 12),
     GPT2("gpt2-124m", "GPT-2 small", 12, 768, 12),
     GPT2("gpt2-355m", "GPT-2 medium", 24, 1024, 16),
@@ -164,6 +164,7 @@ static enum weft_status check_heads(const struct weft_model *m, struct weft_erro
             err, WEFT_USAGE,
             "dim %u is not a multiple of heads %u: every head has dim / heads elements", m->dim,
             m->heads);
+
     if (m->arch == WEFT_ARCH_GPT2 && m->kv_heads != m->heads)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "GPT-2 has no grouped queries: kv_heads %u must be %u", m->kv_heads,
@@ -173,6 +174,7 @@ static enum weft_status check_heads(const struct weft_model *m, struct weft_erro
             err, WEFT_USAGE,
             "heads %u is not a multiple of kv_heads %u: all groups have the same size",
             m->heads, m->kv_heads);
+
     if (m->arch == WEFT_ARCH_LLAMA && m->dim / m->heads % 2 != 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "heads of %u elements (dim %u, heads %u) cannot be rotated; give an "
@@ -192,6 +194,7 @@ static enum weft_status check_positive(const char *name, double value, struct we
 static enum weft_status check_rope(const struct weft_rope *r, struct weft_error *err)
 {
     WEFT_TRY(check_positive("rope theta", r->theta, err));
+
     switch (r->kind) {
     case WEFT_ROPE_PLAIN:
         return WEFT_OK;
@@ -212,6 +215,7 @@ static enum weft_status check_rope(const struct weft_rope *r, struct weft_error 
                              "before the context was extended");
         return WEFT_OK;
     }
+
     return WEFT_FAIL(err, WEFT_USAGE,
                      "the model's rope is unknown; give plain, linear or llama3");
 }
@@ -263,8 +267,8 @@ static bool count_llama(const struct weft_model *m, struct wf_param_counts *p)
     return fits;
 }
 
-/* Adds the parameters of block residuals: each mix of blocks has a query and the weight of a
- * norm. */
+/* Adds the parameters of block attention residuals: each mix of blocks has a query and the
+ * weight of a norm. */
 static bool count_residual(const struct weft_model *m, struct wf_param_counts *p)
 {
     size_t mixer = m->residual_block_layers > 0 ? 2 * (size_t)m->dim : 0;

@@ -17,7 +17,7 @@ enum weft_status wf_model_item_params(const struct weft_model *model,
                                       struct wf_param_counts *out, struct weft_error *err);
 
 /* Returns the number of blocks, including the embedding, of a checked model with block
- * residuals; 0 for models without block residuals. */
+ * residuals; 0 for models without block attention residuals. */
 static inline uint32_t wf_model_n_blocks(const struct weft_model *m)
 {
     uint32_t k = m->residual_block_layers;

@@ -313,7 +313,8 @@ static enum weft_status read_event(struct trace_reader *r)
     while (k < WEFT_LANE_COUNT && !is_word(lane, weft_lane_name((enum weft_lane)k)))
         k++;
     if (k == WEFT_LANE_COUNT)
-        return fail_at(r, lane.at, "'%s' is not one of compute, send, receive, memory",
+        return fail_at(r, lane.at,
+                       "'%s' is not one of compute, send, receive, collective, wait, memory",
                        show(lane, text));
 
     e.lane = (enum weft_lane)k;

@@ -94,18 +94,21 @@ static int compare_keys(const void *a, const void *b)
     return x->event < y->event ? -1 : x->event > y->event;
 }
 
-/* Writes the keys of a rank's events, sorted by key and then by time, and returns the number of
- * keys. */
+/* Writes the keys of a rank's events other than waits, sorted by key and then by time, and
+ * returns the number of keys. */
 static size_t sort_rank_keys(const struct weft_trace *t, uint32_t rank, struct event_key *out)
 {
     size_t n = 0;
-    for (size_t i = t->first[rank]; i < t->first[rank + 1]; i++, n++) {
+    for (size_t i = t->first[rank]; i < t->first[rank + 1]; i++) {
         const struct weft_trace_event *e = &t->events[i];
         struct weft_action a = e->action, b = e->partner;
         bool swap = a.paired && a.kind != WEFT_ACT_F; /* the forward is the key of a pair */
+        if (e->lane == WEFT_LANE_WAIT)
+            continue;
         out[n] = (struct event_key){action_key(swap ? b : a), 0, i};
         if (a.paired)
             out[n].partner = action_key(swap ? a : b) | (uint64_t)1 << 63;
+        n++;
     }
     qsort(out, n, sizeof *out, compare_keys);
     return n;

@@ -8,10 +8,11 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/size.h"
+#include "planning/trace/grow.h"
 
 const char *weft_lane_name(enum weft_lane lane)
 {
-    static const char *const names[] = {"compute", "send", "receive"};
+    static const char *const names[] = {"compute", "send", "receive", "collective", "wait"};
     return names[lane];
 }
 
@@ -59,18 +60,22 @@ static bool kind_fits_lane(enum weft_lane lane, unsigned kind)
     case WEFT_ACT_B:
     case WEFT_ACT_I:
     case WEFT_ACT_W:
+        return lane == WEFT_LANE_COMPUTE || lane == WEFT_LANE_WAIT;
     case WEFT_ACT_UNSHARD:
     case WEFT_ACT_RESHARD:
-        return lane == WEFT_LANE_COMPUTE;
+        return lane == WEFT_LANE_COMPUTE || lane == WEFT_LANE_COLLECTIVE;
     case WEFT_ACT_SEND_F:
     case WEFT_ACT_SEND_B:
-        return lane == WEFT_LANE_SEND;
+        return lane == WEFT_LANE_SEND || lane == WEFT_LANE_WAIT;
     case WEFT_ACT_RECV_F:
     case WEFT_ACT_RECV_B:
         return lane == WEFT_LANE_RECV;
+    case WEFT_ACT_WAIT_SEND_F:
+    case WEFT_ACT_WAIT_SEND_B:
+    case WEFT_ACT_WAIT_REDUCE_GRAD:
+        return lane == WEFT_LANE_WAIT;
     case WEFT_ACT_REDUCE_GRAD:
         return true; /* valid in any lane */
-    case WEFT_ACT_IDLE:
     case WEFT_N_ACT_KINDS:
         break;
     }
@@ -121,25 +126,11 @@ static enum weft_status check_event(const struct weft_trace *t,
     return WEFT_OK;
 }
 
-/* Ensures space for one more element.  If necessary, *cap grows by half. */
-static bool grow(void **at, size_t *cap, size_t n, size_t size)
-{
-    size_t more = *cap < 64 ? 64 : *cap + *cap / 2, bytes;
-    if (n < *cap)
-        return true;
-    void *moved = wf_size_mul(more, size, &bytes) ? realloc(*at, bytes) : NULL;
-    if (moved == NULL)
-        return false;
-    *at = moved;
-    *cap = more;
-    return true;
-}
-
 static enum weft_status push_event(struct weft_trace *t, const struct weft_trace_event *e,
                                    struct weft_error *err)
 {
-    void *at = t->events;
-    if (!grow(&at, &t->cap_events, t->n_events, sizeof *t->events))
+    void *at = wf_array_grow(t->events, &t->cap_events, t->n_events, sizeof *t->events);
+    if (at == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu events", t->n_events);
     t->events = at;
     t->events[t->n_events++] = *e;
@@ -158,7 +149,6 @@ enum weft_status weft_trace_add_memory(struct weft_trace *t,
                                        const struct weft_trace_memory *sample,
                                        struct weft_error *err)
 {
-    void *at = t->memory;
     if (sample->rank >= t->n_ranks)
         return WEFT_FAIL(err, WEFT_DATA, "rank %u is out of range (%u ranks)", sample->rank,
                          t->n_ranks);
@@ -166,7 +156,8 @@ enum weft_status weft_trace_add_memory(struct weft_trace *t,
         return WEFT_FAIL(err, WEFT_DATA,
                          "memory %g at time %g; give finite numbers and a time of at least 0",
                          sample->amount, sample->time);
-    if (!grow(&at, &t->cap_memory, t->n_memory, sizeof *t->memory))
+    void *at = wf_array_grow(t->memory, &t->cap_memory, t->n_memory, sizeof *t->memory);
+    if (at == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %zu samples", t->n_memory);
     t->memory = at;
     t->memory[t->n_memory++] = *sample;
@@ -436,6 +427,10 @@ static enum weft_status add_rank(struct weft_trace *t, const struct weft_schedul
             continue;
         amount += memory_change(memory, a) + (a.paired ? memory_change(memory, e.partner) : 0);
         WEFT_TRY(sample_memory(t, rank, e.start, amount, err));
+        if (!weft_schedule_is_forward_only(s))
+            continue;
+        amount = 0; /* the stage keeps nothing after its forward */
+        WEFT_TRY(sample_memory(t, rank, e.start + e.length, amount, err));
     }
     return WEFT_OK;
 }

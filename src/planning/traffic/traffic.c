@@ -49,7 +49,7 @@ enum weft_status weft_residual_blocks(const struct weft_partition *p, uint32_t l
     return WEFT_OK;
 }
 
-/* -- creation ------------------------------------------------------------------------------- */
+/* -- creation ------------------------------------------------------------------------------ */
 
 /* The caches of all ranks for one micro-batch in one pipe. */
 struct caches {
@@ -150,7 +150,7 @@ static bool fill_table(struct weft_traffic *t)
     return ok;
 }
 
-/* -- the object ----------------------------------------------------------------------------- */
+/* -- the object ---------------------------------------------------------------------------- */
 
 static enum weft_status check(const struct weft_placement *p, const uint32_t *finished_by,
                               uint32_t n_blocks, struct weft_error *err)
@@ -268,7 +268,7 @@ void weft_traffic_free(struct weft_traffic *t)
     free(t);
 }
 
-/* -- getters -------------------------------------------------------------------------------- */
+/* -- getters ------------------------------------------------------------------------------- */
 
 const struct weft_placement *weft_traffic_placement(const struct weft_traffic *t)
 {
@@ -322,7 +322,7 @@ struct weft_traffic_count weft_traffic_count(const struct weft_traffic *t, uint3
     return t->counts[pipe];
 }
 
-/* -- verification --------------------------------------------------------------------------- */
+/* -- verification -------------------------------------------------------------------------- */
 
 static bool contains(struct weft_block_span span, uint32_t block)
 {

@@ -1,4 +1,5 @@
-/* Totals of the table: the traffic of a step per link, and the peak number of blocks per rank. */
+/* Totals of the table: the traffic of a step per link, and the peak number of
+ * blocks per rank. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 #include "base/size.h"
 #include "planning/traffic/traffic_priv.h"
 
-/* -- links ---------------------------------------------------------------------------------- */
+/* -- links --------------------------------------------------------------------------------- */
 
 static int compare_links(const void *a, const void *b)
 {
@@ -107,18 +108,41 @@ void weft_traffic_step_release(struct weft_traffic_step *s)
     *s = (struct weft_traffic_step){0};
 }
 
-/* -- peaks ---------------------------------------------------------------------------------- */
+/* -- peaks --------------------------------------------------------------------------------- */
 
 /* Numbers of block copies that an action acquires at its start and releases at its end. */
 struct change {
     size_t acquired, released;
 };
 
+/* Returns true if no later stage of the micro's pipe is on this rank. */
+static bool is_last_on_rank(const struct weft_placement *p, struct weft_action a)
+{
+    uint32_t rank = weft_placement_rank(p, a.stage, a.micro);
+    for (uint32_t s = a.stage + 1u; s < p->n_stages; s++)
+        if (weft_placement_rank(p, s, a.micro) == rank)
+            return false;
+    return true;
+}
+
+/* Returns the number of copies of one micro that a rank has after its last forward. */
+static size_t copies_on_rank(const struct weft_traffic *t, const struct weft_placement *p,
+                             struct weft_action a)
+{
+    uint32_t pipe = weft_placement_pipe(p, a.micro);
+    uint32_t rank = weft_placement_rank(p, a.stage, a.micro);
+    size_t n = 0;
+    for (uint32_t s = 0; s <= a.stage; s++)
+        if (weft_placement_rank(p, s, a.micro) == rank)
+            n += weft_traffic_receives(t, pipe, s).len + weft_traffic_finishes(t, s).len;
+    return n;
+}
+
 static struct change change_of(const struct weft_traffic *t, const struct weft_placement *p,
-                               struct weft_action a, bool lowered)
+                               struct weft_action a, bool lowered, bool forward_only)
 {
     struct change c = {0, 0};
-    if (!weft_act_has_micro(a.kind))
+    if (!weft_act_is_compute(a.kind) && !weft_act_is_message(a.kind))
         return c;
     uint32_t pipe = weft_placement_pipe(p, a.micro);
     size_t received = weft_traffic_receives(t, pipe, a.stage).len;
@@ -129,6 +153,9 @@ static struct change change_of(const struct weft_traffic *t, const struct weft_p
         c.acquired = lowered ? finished : received + finished;
     else if (a.kind == WEFT_ACT_B || a.kind == WEFT_ACT_I)
         c.released = received + finished;
+    /* Without a backward, a rank drops the blocks of a micro after its last forward of it. */
+    if (forward_only && a.kind == WEFT_ACT_F && is_last_on_rank(p, a))
+        c.released = copies_on_rank(t, p, a);
     return c;
 }
 
@@ -138,11 +165,12 @@ static size_t peak_of(const struct weft_traffic *t, const struct weft_schedule *
     const struct weft_placement *p = weft_schedule_placement(s);
     struct weft_action_span row = weft_schedule_rank(s, rank);
     bool lowered = weft_schedule_is_lowered(s);
+    bool forward_only = weft_schedule_is_forward_only(s);
     size_t live = 0, peak = 0;
     for (size_t i = 0; i < row.len; i++) {
-        struct change c = change_of(t, p, row.at[i], lowered);
+        struct change c = change_of(t, p, row.at[i], lowered, forward_only);
         if (row.at[i].paired && i + 1 < row.len) { /* both actions start before either ends */
-            struct change other = change_of(t, p, row.at[++i], lowered);
+            struct change other = change_of(t, p, row.at[++i], lowered, forward_only);
             c.acquired += other.acquired;
             c.released += other.released;
         }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "planning/tune/bound_forward.h"
 #include "planning/tune/closed_form.h"
 #include "planning/tune/propagate.h"
 #include "weft/timing.h"
@@ -261,6 +262,8 @@ enum weft_status weft_bounds_of(const struct weft_schedule *s, const struct weft
         .placement = weft_schedule_placement(s), .cost = cost, .effort = effort};
     struct weft_memory_cost limits = {0};
     struct weft_metrics m;
+    if (weft_schedule_is_forward_only(s))
+        return wf_bounds_forward(s, cost, out, err);
     detect_backwards(s, &in);
     WEFT_TRY(weft_metrics_init(&m, s, cost, memory, err));
 

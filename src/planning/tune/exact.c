@@ -62,6 +62,7 @@ static void search_release(struct search *s)
             free(s->table[i]);
             s->table[i] = next;
         }
+
     free(s->table);
     free(s->count);
     free(s->barred);

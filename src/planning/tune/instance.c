@@ -57,7 +57,7 @@ static enum weft_status check_input(const struct weft_bound_input *in, struct we
     };
     for (size_t i = 0; i < WEFT_LEN(lists); i++)
         WEFT_TRY(wf_values_check(lists[i].values, &lists[i].rule, err));
-    return WEFT_OK;
+    return weft_cost_check(in->cost, NULL, p->n_ranks, p->n_stages, p->n_micros, err);
 }
 
 /* Computes the times and the memory of a stage such that they are lower bounds for all
@@ -143,28 +143,44 @@ static int64_t to_ticks(const struct wf_instance *x, double time)
     return (int64_t)(x->exact ? round(time / x->tick) : floor(time / x->tick));
 }
 
+/* Returns the delay of the results that a row needs. */
+static double hop_before(const struct wf_instance *x, const struct weft_cost *cost,
+                         const struct wf_row *row)
+{
+    if (row->from == WF_NO_ROW || x->rows[row->from].rank == row->rank)
+        return 0;
+    uint32_t stage = row->chain % x->n_stages, pipe = row->chain / x->n_stages;
+    bool up = row->pass == WF_ROW_I;
+    return weft_cost_hop(cost, x->n_stages, pipe, up ? stage : stage - 1, up);
+}
+
 static enum weft_status fill_times(struct wf_instance *x, const struct footprint *footprints,
-                                   double hop, uint32_t n_micros, struct weft_error *err)
+                                   const struct weft_cost *cost, uint32_t n_micros,
+                                   struct weft_error *err)
 {
     size_t n = 0;
-    double *times = malloc(sizeof *times * ((size_t)x->n_stages * 3 + 1));
+    double *times = malloc(sizeof *times * ((size_t)x->n_stages * 3 + x->n_rows));
     if (times == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a bound");
 
-    double sum = 2 * hop * x->n_stages;
+    double longest = 0, sum = 0;
+    for (uint32_t i = 0; i < x->n_rows; i++) {
+        double hop = hop_before(x, cost, &x->rows[i]);
+        longest = fmax(longest, hop);
+        times[n++] = hop;
+    }
+    sum = longest * (2.0 * x->n_stages + n_micros);
     for (uint32_t s = 0; s < x->n_stages; s++)
         for (uint32_t p = 0; p < 3; p++) {
             times[n++] = footprints[s].time[p];
             sum += footprints[s].time[p] * n_micros;
         }
-    times[n++] = hop;
-    choose_tick(x, times, n, sum + hop * n_micros);
+    choose_tick(x, times, n, sum);
 
     for (uint32_t i = 0; i < x->n_rows; i++) {
         struct wf_row *row = &x->rows[i];
         row->time = to_ticks(x, footprints[row->chain % x->n_stages].time[row->pass]);
-        if (row->from != WF_NO_ROW && x->rows[row->from].rank != row->rank)
-            row->hop = to_ticks(x, hop);
+        row->hop = to_ticks(x, hop_before(x, cost, row));
     }
     free(times);
     return WEFT_OK;
@@ -258,6 +274,7 @@ static struct others sum_others(const struct wf_instance *x, const struct footpr
         const struct footprint *h = &footprints[row->chain % x->n_stages];
         if (row->pass != WF_ROW_F || row->chain == chain)
             continue;
+
         if (row->chain / x->n_stages != chain / x->n_stages) {
             o.elsewhere += row->n * h->any;
         } else if (row->chain < chain) {
@@ -507,8 +524,7 @@ static enum weft_status fill(struct wf_instance *x, const struct weft_bound_inpu
         x->limit[r] = limited ? weft_values_get(in->memory->limit, r, 0) : HUGE_VAL;
     fill_rows(x, place, footprints);
 
-    double hop = in->cost == NULL ? 0 : in->cost->hop;
-    WEFT_TRY(fill_times(x, footprints, hop, place->n_micros, err));
+    WEFT_TRY(fill_times(x, footprints, in->cost, place->n_micros, err));
     for (uint32_t i = 0; i < x->n_rows; i++)
         for (uint32_t k = 0; k < x->rows[i].n; k++)
             x->row_of[x->rows[i].first + k] = i;

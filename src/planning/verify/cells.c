@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "planning/verify/verify_priv.h"
 
-#define HAS(kind) (1u << (kind)) /* one bit per kind with a micro */
+#define HAS(kind) (1u << (kind)) /* one bit per compute action and message */
 
 struct rank_pass {
     uint32_t rank;
@@ -18,8 +18,7 @@ static void add_finding(struct wf_verifier *p, const struct rank_pass *at, enum 
 {
     char cell[WEFT_ACTION_TEXT_MAX];
     weft_action_print(a, cell);
-    wf_verifier_add(p, rule, at->rank, at->position, "rank %u, action %zu: %s %s", at->rank,
-                    at->position, cell, what);
+    wf_verifier_add(p, rule, WF_FINDING_ACTION, at->rank, at->position, "%s %s", cell, what);
 }
 
 /* Checks that the actions on the same rank that `a` depends on precede `a`. */
@@ -58,7 +57,9 @@ static void check_order(struct wf_verifier *p, const struct rank_pass *at, struc
     case WEFT_ACT_REDUCE_GRAD:
     case WEFT_ACT_UNSHARD:
     case WEFT_ACT_RESHARD:
-    case WEFT_ACT_IDLE:
+    case WEFT_ACT_WAIT_SEND_F: /* wf_verify_waits() checks the waits */
+    case WEFT_ACT_WAIT_SEND_B:
+    case WEFT_ACT_WAIT_REDUCE_GRAD:
     case WEFT_N_ACT_KINDS:
         break;
     }
@@ -89,7 +90,8 @@ static void count_live(struct wf_verifier *p, struct rank_pass *at, struct weft_
     size_t *peak = &p->result->peak_activations[at->rank];
     if (a.kind == WEFT_ACT_F && ++at->live > *peak)
         *peak = at->live;
-    if (wf_act_frees_activation(a.kind) && at->live > 0)
+    bool frees = wf_act_frees_activation(a.kind) || (p->forward_only && a.kind == WEFT_ACT_F);
+    if (frees && at->live > 0)
         at->live--;
 }
 
@@ -99,7 +101,7 @@ static void check_rank(struct wf_verifier *p, uint32_t rank)
     struct rank_pass at = {.rank = rank};
     for (size_t i = 0; i < row.len; i++) {
         struct weft_action a = row.at[i];
-        if (!weft_act_has_micro(a.kind))
+        if (!weft_act_is_compute(a.kind) && !weft_act_is_message(a.kind))
             continue;
 
         at.position = i;
@@ -166,10 +168,9 @@ static void check_reductions(struct wf_verifier *p, uint32_t rank, uint8_t *stag
             continue;
         if ((*stage & ACCUMULATED) && !(*stage & REDUCED))
             wf_verifier_add(
-                p, WEFT_RULE_MISSING, rank, i,
-                "rank %u: %uREDUCE_GRAD is missing: either all ranks reduce all of their stages, "
-                "or none",
-                rank, (unsigned)row.at[i].stage);
+                p, WEFT_RULE_MISSING, WF_FINDING_RANK, rank, i,
+                "%uREDUCE_GRAD is missing: either all ranks reduce all of their stages, or none",
+                (unsigned)row.at[i].stage);
         *stage = 0;
     }
 }
@@ -190,14 +191,27 @@ static size_t last_action_of(const struct wf_verifier *p, uint32_t rank, uint32_
 static void add_missing(struct wf_verifier *p, uint32_t stage, uint32_t micro, const char *what)
 {
     uint32_t rank = weft_placement_rank(p->place, stage, micro);
-    wf_verifier_add(p, WEFT_RULE_MISSING, rank, last_action_of(p, rank, stage, micro),
-                    "stage %u, micro %u: %s", stage, micro, what);
+    wf_verifier_add(p, WEFT_RULE_MISSING, WF_FINDING_PLAIN, rank,
+                    last_action_of(p, rank, stage, micro), "stage %u, micro %u: %s", stage,
+                    micro, what);
 }
 
-static void check_complete(struct wf_verifier *p, uint32_t stage, uint32_t micro, unsigned has)
+static void check_forward(struct wf_verifier *p, uint32_t stage, uint32_t micro, unsigned has)
 {
     if (!(has & HAS(WEFT_ACT_F)))
         add_missing(p, stage, micro, "no forward");
+    if (!p->lowered)
+        return;
+    if (wf_verifier_remote(p, stage, (int64_t)stage + 1, micro) &&
+        !(has & HAS(WEFT_ACT_SEND_F)))
+        add_missing(p, stage, micro, "the output is not sent (SEND_F)");
+    if (wf_verifier_remote(p, stage, (int64_t)stage - 1, micro) &&
+        !(has & HAS(WEFT_ACT_RECV_F)))
+        add_missing(p, stage, micro, "the input is not received (RECV_F)");
+}
+
+static void check_backward(struct wf_verifier *p, uint32_t stage, uint32_t micro, unsigned has)
+{
     if (!(has & HAS(WEFT_ACT_B))) {
         bool i = has & HAS(WEFT_ACT_I), w = has & HAS(WEFT_ACT_W);
         if (!i && !w)
@@ -207,19 +221,12 @@ static void check_complete(struct wf_verifier *p, uint32_t stage, uint32_t micro
     }
     if (!p->lowered)
         return;
-
-    if (wf_verifier_remote(p, stage, (int64_t)stage + 1, micro)) {
-        if (!(has & HAS(WEFT_ACT_SEND_F)))
-            add_missing(p, stage, micro, "the output is not sent (SEND_F)");
-        if (!(has & HAS(WEFT_ACT_RECV_B)))
-            add_missing(p, stage, micro, "the gradient is not received (RECV_B)");
-    }
-    if (wf_verifier_remote(p, stage, (int64_t)stage - 1, micro)) {
-        if (!(has & HAS(WEFT_ACT_RECV_F)))
-            add_missing(p, stage, micro, "the input is not received (RECV_F)");
-        if (!(has & HAS(WEFT_ACT_SEND_B)))
-            add_missing(p, stage, micro, "the gradient is not sent (SEND_B)");
-    }
+    if (wf_verifier_remote(p, stage, (int64_t)stage + 1, micro) &&
+        !(has & HAS(WEFT_ACT_RECV_B)))
+        add_missing(p, stage, micro, "the gradient is not received (RECV_B)");
+    if (wf_verifier_remote(p, stage, (int64_t)stage - 1, micro) &&
+        !(has & HAS(WEFT_ACT_SEND_B)))
+        add_missing(p, stage, micro, "the gradient is not sent (SEND_B)");
 }
 
 enum weft_status wf_verify_cells(struct wf_verifier *p, struct weft_error *err)
@@ -236,11 +243,15 @@ enum weft_status wf_verify_cells(struct wf_verifier *p, struct weft_error *err)
     }
     free(stages);
 
-    for (size_t cell = 0; cell < p->n_cells; cell++)
-        check_complete(p, (uint32_t)(cell / p->place->n_micros),
-                       (uint32_t)(cell % p->place->n_micros), p->cells[cell]);
+    for (size_t cell = 0; cell < p->n_cells; cell++) {
+        uint32_t stage = (uint32_t)(cell / p->place->n_micros);
+        uint32_t micro = (uint32_t)(cell % p->place->n_micros);
+        check_forward(p, stage, micro, p->cells[cell]);
+        if (!p->forward_only)
+            check_backward(p, stage, micro, p->cells[cell]);
+    }
     if (p->n_cells < p->n_all_cells)
-        wf_verifier_add(p, WEFT_RULE_MISSING, 0, SIZE_MAX,
+        wf_verifier_add(p, WEFT_RULE_MISSING, WF_FINDING_PLAIN, 0, SIZE_MAX,
                         "%u stages x %u micros need more than %zu actions", p->place->n_stages,
                         p->place->n_micros, weft_schedule_n_actions(p->s));
     return WEFT_OK;

@@ -53,10 +53,9 @@ static void compare_receives(struct wf_verifier *p, struct numbering *n)
             weft_action_print(a, cell);
             n->mismatched[channel] = true;
             wf_verifier_add(
-                p, WEFT_RULE_CHANNEL, r, i,
-                "rank %u, action %zu: %s is receive %u of the channel from rank %u, "
-                "but its send is number %u",
-                r, i, cell, expected, n->channels->at[channel].from, sent);
+                p, WEFT_RULE_CHANNEL, WF_FINDING_ACTION, r, i,
+                "%s is receive %u of the channel from rank %u, but its send is number %u", cell,
+                expected, n->channels->at[channel].from, sent);
         }
     }
 }

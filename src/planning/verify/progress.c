@@ -54,9 +54,8 @@ static enum weft_status report_deadlock(struct wf_verifier *p, const struct wf_w
         char at[WEFT_ACTION_TEXT_MAX], for_action[WEFT_ACTION_TEXT_MAX];
         weft_action_print(c->action, at);
         weft_action_print(c->for_action, for_action);
-        wf_verifier_add(p, WEFT_RULE_DEADLOCK, c->rank, c->position,
-                        "rank %u, action %zu: %s waits for %s of rank %u", c->rank, c->position,
-                        at, for_action, c->for_rank);
+        wf_verifier_add(p, WEFT_RULE_DEADLOCK, WF_FINDING_ACTION, c->rank, c->position,
+                        "%s waits for %s of rank %u", at, for_action, c->for_rank);
     }
     return WEFT_OK;
 }

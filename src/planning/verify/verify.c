@@ -17,8 +17,22 @@ const char *weft_rule_name(enum weft_rule rule)
     return (size_t)rule < WEFT_LEN(names) ? names[rule] : "?";
 }
 
-void wf_verifier_add(struct wf_verifier *p, enum weft_rule rule, uint32_t rank, size_t position,
-                     const char *format, ...)
+/* Writes the prefix of a finding and returns its length. */
+static int write_prefix(struct weft_finding *f, enum wf_finding_prefix prefix)
+{
+    switch (prefix) {
+    case WF_FINDING_PLAIN:
+        break;
+    case WF_FINDING_RANK:
+        return snprintf(f->text, sizeof f->text, "rank %u: ", f->rank);
+    case WF_FINDING_ACTION:
+        return snprintf(f->text, sizeof f->text, "rank %u, action %zu: ", f->rank, f->position);
+    }
+    return 0;
+}
+
+void wf_verifier_add(struct wf_verifier *p, enum weft_rule rule, enum wf_finding_prefix prefix,
+                     uint32_t rank, size_t position, const char *format, ...)
 {
     struct weft_verify_result *r = p->result;
     if (r->n_findings++ >= WEFT_MAX_FINDINGS)
@@ -28,8 +42,9 @@ void wf_verifier_add(struct wf_verifier *p, enum weft_rule rule, uint32_t rank, 
     *f = (struct weft_finding){
         .rule = rule, .has_position = position != SIZE_MAX, .rank = rank, .position = position};
     va_list args;
+    f->detail = (uint8_t)write_prefix(f, prefix);
     va_start(args, format);
-    vsnprintf(f->text, sizeof f->text, format, args);
+    vsnprintf(f->text + f->detail, sizeof f->text - f->detail, format, args);
     va_end(args);
 }
 
@@ -40,8 +55,12 @@ static enum weft_status verifier_init(struct wf_verifier *p, const struct weft_s
     size_t n_actions = weft_schedule_n_actions(s);
     bool lowered = weft_schedule_is_lowered(s);
     *r = (struct weft_verify_result){.n_ranks = place->n_ranks};
-    *p = (struct wf_verifier){
-        .s = s, .place = place, .rules = {place, lowered}, .result = r, .lowered = lowered};
+    *p = (struct wf_verifier){.s = s,
+                              .place = place,
+                              .rules = {place, lowered},
+                              .result = r,
+                              .lowered = lowered,
+                              .forward_only = weft_schedule_is_forward_only(s)};
 
     if (!wf_size_mul(place->n_stages, place->n_micros, &p->n_all_cells))
         p->n_all_cells = SIZE_MAX;
@@ -54,18 +73,43 @@ static enum weft_status verifier_init(struct wf_verifier *p, const struct weft_s
     return WEFT_OK;
 }
 
+/* Counts the channels of the schedule.  A forward-only schedule uses only the forward ones. */
+static enum weft_status count_channels(struct wf_verifier *p, const struct wf_channels *c,
+                                       struct weft_error *err)
+{
+    size_t n = (size_t)p->place->n_pipes * (p->place->n_stages - 1);
+    p->result->n_channels = c->n;
+    if (!p->forward_only)
+        return WEFT_OK;
+    bool *used = calloc(c->n + 1, sizeof *used);
+    if (used == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to count %zu channels", c->n);
+    p->result->n_channels = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (c->forward[i] == WF_CHANNEL_NONE || used[c->forward[i]])
+            continue;
+        used[c->forward[i]] = true;
+        p->result->n_channels++;
+    }
+    free(used);
+    return WEFT_OK;
+}
+
 /* Runs the passes.  A pass runs only if the earlier passes found nothing. */
 static enum weft_status run_passes(struct wf_verifier *p,
                                    const struct weft_channel_model *model,
                                    struct weft_error *err)
 {
     WEFT_TRY(wf_verify_cells(p, err));
+    if (p->result->n_findings == 0)
+        WEFT_TRY(wf_verify_waits(p, err));
     if (p->result->n_findings > 0)
         return WEFT_OK;
     struct wf_channels channels;
     WEFT_TRY(wf_channels_init(&channels, p->place, model->by_pair, err));
-    p->result->n_channels = channels.n;
-    enum weft_status st = p->lowered ? wf_verify_channels(p, &channels, err) : WEFT_OK;
+    enum weft_status st = count_channels(p, &channels, err);
+    if (st == WEFT_OK && p->lowered)
+        st = wf_verify_channels(p, &channels, err);
     if (st == WEFT_OK && p->result->n_findings == 0)
         st = wf_verify_progress(p, &channels, model->depth, err);
     wf_channels_release(&channels);

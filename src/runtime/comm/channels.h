@@ -5,12 +5,13 @@
 #define RUNTIME_COMM_CHANNELS_H
 
 enum wf_comm_channel {
-    WF_CHANNEL_FORWARD = 0,  /* exec: activations */
-    WF_CHANNEL_BACKWARD = 1, /* exec: gradients of activations */
-    WF_CHANNEL_ALL_GATHER = 3,
-    WF_CHANNEL_COLLECTIVE = 4, /* comm: gather and broadcast */
-    WF_CHANNEL_REDUCER = 5,
-    WF_CHANNEL_TRAINER = 7,
+    WF_COMM_CHANNEL_FORWARD = 0,  /* exec: activations */
+    WF_COMM_CHANNEL_BACKWARD = 1, /* exec: gradients of activations */
+    WF_COMM_CHANNEL_OUTPUT = 2,   /* exec: outputs of the last stage for rank 0 */
+    WF_COMM_CHANNEL_ALL_GATHER = 3,
+    WF_COMM_CHANNEL_COLLECTIVE = 4, /* comm: gather and broadcast */
+    WF_COMM_CHANNEL_REDUCER = 5,
+    WF_COMM_CHANNEL_TRAINER = 7,
 };
 
 /* The kinds of messages.  Sender and receiver of a message must use the same kind. */
@@ -22,6 +23,7 @@ enum wf_message_kind {
     /* Lends memory for a block's gradient, on transports by reference only; has no payload. */
     WF_MESSAGE_LOAN,
     WF_MESSAGE_BLOCK_GRADIENT,
+    WF_MESSAGE_OUTPUT,
 
     /* comm */
     WF_MESSAGE_GATHER = 0x100,

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -20,35 +19,6 @@ enum {
     GRACE_NS = 250000000,
 };
 
-#define DEFAULT_TIMEOUT_NS INT64_C(60000000000)
-
-enum weft_status wf_comm_base_init(struct weft_comm *comm, struct weft_error *err)
-{
-    size_t n = (size_t)comm->n_ranks * WEFT_N_CHANNELS;
-    comm->timeout_ns = DEFAULT_TIMEOUT_NS;
-    comm->activity = (struct weft_activity){.waits_for = WF_NO_PEER};
-    comm->sent = calloc(n, sizeof *comm->sent);
-    comm->received = calloc(n, sizeof *comm->received);
-    comm->gathered = calloc(comm->n_ranks, sizeof *comm->gathered);
-    if (comm->sent == NULL || comm->received == NULL || comm->gathered == NULL) {
-        wf_comm_base_release(comm);
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of %u ranks",
-                         comm->n_ranks);
-    }
-    return WEFT_OK;
-}
-
-void wf_comm_base_release(struct weft_comm *comm)
-{
-    free(comm->sent);
-    free(comm->received);
-    free(comm->gathered);
-    wf_flight_close(comm->flight);
-    comm->flight = NULL;
-    comm->sent = comm->received = NULL;
-    comm->gathered = NULL;
-}
-
 uint32_t weft_comm_rank(const struct weft_comm *comm)
 {
     return comm->rank;
@@ -61,17 +31,19 @@ uint32_t weft_comm_size(const struct weft_comm *comm)
 
 const char *weft_comm_name(const struct weft_comm *comm)
 {
-    return comm->ops->name;
+    return comm->ops.name;
 }
 
 bool weft_comm_by_reference(const struct weft_comm *comm)
 {
-    return comm->ops->by_reference;
+    return comm->ops.by_reference;
 }
 
 void weft_comm_set_timeout(struct weft_comm *comm, double seconds)
 {
     comm->timeout_ns = (int64_t)(seconds * 1e9);
+    if (comm->ops.set_timeout != NULL)
+        comm->ops.set_timeout(comm->self, comm->timeout_ns);
 }
 
 void weft_comm_describe(struct weft_comm *comm, weft_describe_fn *describe, void *arg)
@@ -88,8 +60,8 @@ void weft_comm_on_progress(struct weft_comm *comm, weft_progress_fn *progress, v
 
 void weft_comm_on_hang(struct weft_comm *comm, weft_hang_fn *on_hang, void *arg)
 {
-    comm->on_hang = on_hang;
-    comm->hang_arg = arg;
+    if (comm->ops.on_hang != NULL)
+        comm->ops.on_hang(comm->self, on_hang, arg);
 }
 
 void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err)
@@ -97,14 +69,24 @@ void weft_comm_abort(struct weft_comm *comm, const struct weft_error *err)
     struct weft_error own = *err;
     if (own.status == WEFT_OK) /* an error without a status would not be noticed by any rank */
         own.status = WEFT_INTERNAL;
-    comm->ops->abort(comm, &own);
+    comm->ops.abort(comm->self, &own);
 }
 
-/* -- messages ------------------------------------------------------------------------------- */
+/* -- messages ------------------------------------------------------------------------------ */
+
+static enum weft_status check_given(const struct weft_comm *comm, const struct weft_message *m,
+                                    struct weft_error *err)
+{
+    if (comm != NULL && m != NULL)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_USAGE, "the %s is NULL",
+                     comm == NULL ? "communicator of a message" : "message");
+}
 
 static enum weft_status check_address(const struct weft_comm *comm,
                                       const struct weft_message *m, struct weft_error *err)
 {
+    WEFT_TRY(check_given(comm, m, err));
     if (m->peer < comm->n_ranks && m->channel < WEFT_N_CHANNELS)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_USAGE,
@@ -127,27 +109,31 @@ static void fill_header(struct weft_comm *comm, struct weft_message *m, uint64_t
     m->done = m->posted = m->checked = false;
     m->sender = m->next = NULL;
     m->released = 0;
+    m->request[0] = m->request[1] = 0;
     comm->activity.moved++;
 }
 
 enum weft_status weft_comm_send(struct weft_comm *comm, struct weft_message *m,
                                 struct weft_error *err)
 {
+    struct weft_error own;
     WEFT_TRY(check_address(comm, m, err));
     fill_header(comm, m, comm->sent, comm->rank, m->peer);
-    return comm->ops->send(comm, m, err);
+    return comm->ops.send(comm->self, m, err != NULL ? err : &own);
 }
 
 enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_message *m,
                                 struct weft_error *err)
 {
+    struct weft_error own;
     WEFT_TRY(check_address(comm, m, err));
     fill_header(comm, m, comm->received, m->peer, comm->rank);
     m->posted = true;
-    return comm->ops->post(comm, m, err);
+    return comm->ops.post(comm->self, m, err != NULL ? err : &own);
 }
 
-/* Returns the name of the first header field that differs from its expected value, or NULL. */
+/* Returns the name of the first number of the header that differs from its expected value, or
+ * NULL. */
 static const char *find_mismatch(const struct weft_message *m, uint64_t *want, uint64_t *got)
 {
     const struct weft_message_header *a = &m->head, *b = &m->received;
@@ -168,11 +154,28 @@ static const char *find_mismatch(const struct weft_message *m, uint64_t *want, u
             *got = rows[i].got;
             return rows[i].name;
         }
-    if (m->up_to ? b->bytes <= m->bytes : b->bytes == m->bytes)
-        return NULL;
+    return NULL;
+}
+
+static const char *check_bytes(const struct weft_message *m, uint64_t *want, uint64_t *got)
+{
     *want = m->bytes;
-    *got = b->bytes;
+    *got = m->received.bytes;
+    if (m->up_to ? *got <= *want : *got == *want)
+        return NULL;
     return m->up_to ? "maximum number of bytes" : "number of bytes";
+}
+
+static enum weft_status report_shape(struct weft_comm *comm, const struct weft_message *m,
+                                     struct weft_error *err)
+{
+    return WEFT_FAIL(
+        err, WEFT_PEER,
+        "rank %u: a message from rank %u on channel %u has the data %.*s (expected "
+        "%.*s at step %" PRIu64
+        ", stage %u, micro %u); both ranks must give the same tensors and rows",
+        comm->rank, m->peer, m->channel, WEFT_SHAPE_TEXT, m->received.shape, WEFT_SHAPE_TEXT,
+        m->head.shape, m->head.step, m->head.stage, m->head.micro);
 }
 
 static enum weft_status check_header(struct weft_comm *comm, struct weft_message *m,
@@ -180,6 +183,10 @@ static enum weft_status check_header(struct weft_comm *comm, struct weft_message
 {
     uint64_t want, got;
     const char *what = find_mismatch(m, &want, &got);
+    if (what == NULL && strncmp(m->head.shape, m->received.shape, WEFT_SHAPE_TEXT) != 0)
+        return report_shape(comm, m, err);
+    if (what == NULL)
+        what = check_bytes(m, &want, &got);
     if (what == NULL) {
         m->head.bytes = m->received.bytes;
         return WEFT_OK;
@@ -195,7 +202,7 @@ static enum weft_status check_header(struct weft_comm *comm, struct weft_message
 static enum weft_status check_abort(struct weft_comm *comm, struct weft_error *err)
 {
     struct weft_error first;
-    if (!comm->ops->aborted(comm, &first))
+    if (!comm->ops.aborted(comm->self, &first))
         return WEFT_OK;
     if (err != NULL)
         *err = first;
@@ -207,8 +214,10 @@ enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
 {
     /* A transport may complete a receive while it tests another receive: `done` is then set
      * before `checked`. */
+    struct weft_error own;
+    WEFT_TRY(check_given(comm, m, err));
     if (!m->done)
-        WEFT_TRY(comm->ops->test(comm, m, err));
+        WEFT_TRY(comm->ops.test(comm->self, m, err != NULL ? err : &own));
     if (!m->done)
         return check_abort(comm, err);
     if (!m->posted || m->checked)
@@ -220,15 +229,15 @@ enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
 
 void weft_comm_release(struct weft_comm *comm, struct weft_message *m)
 {
-    comm->ops->release(comm, m);
+    comm->ops.release(comm->self, m);
 }
 
-/* -- heartbeats -------------------------------------------------------------------------- */
+/* -- heartbeats ---------------------------------------------------------------------------- */
 
 static void publish_activity(struct weft_comm *comm, bool other_work)
 {
     char what[96] = "";
-    comm->ops->publish(comm, &comm->activity, false);
+    comm->ops.publish(comm->self, &comm->activity);
     if (comm->flight == NULL)
         return;
     if (other_work && comm->describe != NULL)
@@ -238,7 +247,7 @@ static void publish_activity(struct weft_comm *comm, bool other_work)
 
 void weft_comm_publish(struct weft_comm *comm, uint64_t step, uint64_t doing)
 {
-    comm->activity = (struct weft_activity){step, doing, WF_NO_PEER, comm->activity.moved};
+    comm->activity = (struct weft_activity){step, doing, WEFT_NO_PEER, comm->activity.moved};
     publish_activity(comm, true);
 }
 
@@ -256,16 +265,8 @@ enum weft_status weft_comm_record(struct weft_comm *comm, const char *path,
 {
     if (comm->flight != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "rank %u already has a flight record", comm->rank);
-    return wf_flight_open(path, comm->rank, comm->n_ranks, !comm->ops->by_reference,
+    return wf_flight_open(path, comm->rank, comm->n_ranks, !comm->ops.by_reference,
                           &comm->flight, err);
-}
-
-void wf_comm_record_exit(struct weft_comm *comm, enum weft_status st,
-                         const struct weft_error *err)
-{
-    static const struct weft_error unknown = {.msg = "the rank failed"};
-    if (comm->flight != NULL)
-        wf_flight_finish(comm->flight, st == WEFT_OK ? NULL : err != NULL ? err : &unknown);
 }
 
 enum weft_status weft_comm_progress(struct weft_comm *comm, struct weft_error *err)
@@ -289,6 +290,18 @@ static void describe(struct weft_comm *comm, uint32_t rank,
              what);
 }
 
+/* Reads the latest activity of any rank, and its age. */
+static void inspect_rank(struct weft_comm *comm, uint32_t rank, struct weft_activity *activity,
+                         int64_t *age_ns)
+{
+    if (rank != comm->rank) {
+        comm->ops.inspect(comm->self, rank, activity, age_ns);
+        return;
+    }
+    *activity = comm->activity;
+    *age_ns = 0;
+}
+
 /* Follows the chain of ranks that wait for each other, starting at `peer`, and returns its last
  * rank.  A waiting rank sends frequent heartbeats, so the chain also ends at a rank without
  * heartbeats.  *moved is the sum of the message counters (weft_activity.moved) of all ranks in
@@ -301,9 +314,9 @@ static uint32_t follow_wait_chain(struct weft_comm *comm, uint32_t peer, bool *c
     for (uint32_t i = 0; i < comm->n_ranks; i++) {
         struct weft_activity activity;
         int64_t age;
-        comm->ops->inspect(comm, peer, &activity, &age);
+        inspect_rank(comm, peer, &activity, &age);
         *moved += activity.moved;
-        if (activity.waits_for == WF_NO_PEER || age > comm->timeout_ns / 2)
+        if (activity.waits_for == WEFT_NO_PEER || age > comm->timeout_ns / 2)
             return peer;
         if (activity.waits_for == comm->rank)
             break;
@@ -335,7 +348,7 @@ static void list_silent(struct weft_comm *comm, uint32_t who, char *out, size_t 
     for (uint32_t r = 0; r < comm->n_ranks && at < room; r++) {
         struct weft_activity activity;
         int64_t age;
-        comm->ops->inspect(comm, r, &activity, &age);
+        inspect_rank(comm, r, &activity, &age);
         if (r == who || r == comm->rank || age < comm->timeout_ns / 10 * 9)
             continue;
         if (n < SHOWN)
@@ -367,7 +380,7 @@ static enum weft_status report_deadlock(struct weft_comm *comm, const struct wai
     char own[128], other[128];
     struct weft_activity activity;
     int64_t age;
-    comm->ops->inspect(comm, w->peer, &activity, &age);
+    inspect_rank(comm, w->peer, &activity, &age);
     describe(comm, comm->rank, &comm->activity, own, sizeof own);
     describe(comm, w->peer, &activity, other, sizeof other);
     return WEFT_FAIL(err, WEFT_PEER,
@@ -388,7 +401,7 @@ static uint32_t longest_silent(struct weft_comm *comm, struct weft_activity *act
         int64_t age;
         if (r == comm->rank)
             continue;
-        comm->ops->inspect(comm, r, &its, &age);
+        inspect_rank(comm, r, &its, &age);
         if (age > *age_ns) {
             who = r;
             *activity = its;
@@ -426,7 +439,7 @@ static enum weft_status check_liveness(struct weft_comm *comm, struct wait *w, i
     uint32_t who = follow_wait_chain(comm, w->peer, &circle, &moved);
     struct weft_activity activity;
     int64_t age;
-    comm->ops->inspect(comm, who, &activity, &age);
+    inspect_rank(comm, who, &activity, &age);
     if (age > comm->timeout_ns)
         return report_lost(comm, w, who, &activity, age, err);
     if (!circle || w->circle_ns == 0 || moved != w->circle_moved) {
@@ -452,10 +465,10 @@ static enum weft_status wait_once(struct weft_comm *comm, struct wait *w,
         w->beat = now;
         comm->activity.waits_for = w->peer;
         publish_activity(comm, false);
-        if (w->peer != WF_NO_PEER)
+        if (w->peer != WEFT_NO_PEER)
             WEFT_TRY(check_liveness(comm, w, now, err));
     }
-    comm->ops->rest(comm, w->rounds++, MAX_SLEEP_NS);
+    comm->ops.rest(comm->self, w->rounds++, MAX_SLEEP_NS);
     return WEFT_OK;
 }
 
@@ -466,13 +479,13 @@ static enum weft_status end_wait(struct weft_comm *comm, enum weft_status st,
     struct weft_error own = {.status = st};
     if (err != NULL)
         err->status = st;
-    if (comm->activity.waits_for != WF_NO_PEER) {
-        comm->activity.waits_for = WF_NO_PEER;
+    if (comm->activity.waits_for != WEFT_NO_PEER) {
+        comm->activity.waits_for = WEFT_NO_PEER;
         publish_activity(comm, false);
     }
     if (st == WEFT_OK)
         return WEFT_OK;
-    comm->ops->abort(comm, err != NULL ? err : &own);
+    comm->ops.abort(comm->self, err != NULL ? err : &own);
     /* Several ranks may find an error at the same time: all ranks return the first error. */
     enum weft_status first = check_abort(comm, err);
     return first != WEFT_OK ? first : st;
@@ -509,5 +522,6 @@ enum weft_status weft_comm_wait(struct weft_comm *comm, struct weft_message *m,
                                 struct weft_error *err)
 {
     struct one_message one = {comm, m};
+    WEFT_TRY(check_given(comm, m, err));
     return weft_comm_wait_until(comm, m->peer, message_is_done, &one, err);
 }

@@ -77,6 +77,7 @@ enum weft_status wf_flight_open(const char *path, uint32_t rank, uint32_t n_rank
             close(fd);
         return st;
     }
+
     struct wf_flight_file *f = calloc(1, sizeof *f);
     void *at = mmap(NULL, sizeof(struct image), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
@@ -86,15 +87,17 @@ enum weft_status wf_flight_open(const char *path, uint32_t rank, uint32_t n_rank
         free(f);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the flight record of rank %u", rank);
     }
+
     f->at = at;
     f->at->flight = (struct weft_flight){.rank = rank,
                                          .n_ranks = n_ranks,
-                                         .waits_for = WF_NO_PEER,
+                                         .waits_for = WEFT_NO_PEER,
                                          .time_ns = now_ns(),
                                          .alive_ns = now_ns(),
                                          .pid = getpid()};
     gethostname(f->at->flight.host, sizeof f->at->flight.host - 1);
     memcpy(f->at->magic, magic, sizeof magic);
+
     if (heartbeats)
         start_heartbeat(f);
     *out = f;
@@ -134,7 +137,7 @@ void wf_flight_close(struct wf_flight_file *f)
     free(f);
 }
 
-/* -- reading -------------------------------------------------------------------------------- */
+/* -- reading ------------------------------------------------------------------------------- */
 
 static void clean(char *text, size_t room)
 {

@@ -27,8 +27,11 @@ struct queue {
 };
 
 struct inproc_endpoint {
-    struct weft_comm base; /* must be the first member: the ops receive a pointer to it */
     struct wf_inproc *group;
+    uint32_t rank;
+    int64_t timeout_ns;
+    weft_hang_fn *on_hang;
+    void *hang_arg;
     uint32_t wake_seen;
     bool gave_up;          /* this rank has noticed an abort */
     struct queue *arrived; /* owned: (ranks, channels), messages without a posted receive */
@@ -57,12 +60,7 @@ struct wf_inproc {
     struct weft_error abort_error;
 };
 
-static struct inproc_endpoint *endpoint_of(struct weft_comm *comm)
-{
-    return (struct inproc_endpoint *)comm;
-}
-
-/* -- waking and sleeping -------------------------------------------------------------------- */
+/* -- waking and sleeping ------------------------------------------------------------------- */
 
 static void futex(atomic_uint *at, int op, unsigned value, const struct timespec *timeout)
 {
@@ -83,10 +81,10 @@ static void spin_pause(void)
 #endif
 }
 
-static void inproc_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
+static void inproc_rest(void *self, uint64_t round, int64_t ns)
 {
-    struct inproc_endpoint *e = endpoint_of(comm);
-    struct shared *own = &e->group->at[comm->rank];
+    struct inproc_endpoint *e = self;
+    struct shared *own = &e->group->at[e->rank];
     unsigned now = atomic_load(&own->wake_seq);
     (void)round;
     for (uint32_t i = 0; now == e->wake_seen && i < e->group->spin; i++) {
@@ -103,7 +101,7 @@ static void inproc_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
     e->wake_seen = now;
 }
 
-/* -- messages ------------------------------------------------------------------------------- */
+/* -- messages ------------------------------------------------------------------------------ */
 
 static void append(struct queue *q, struct weft_message *m)
 {
@@ -127,10 +125,10 @@ static size_t queue_index(uint32_t peer, uint32_t channel)
     return (size_t)peer * WEFT_N_CHANNELS + channel;
 }
 
-static enum weft_status inproc_send(struct weft_comm *comm, struct weft_message *m,
-                                    struct weft_error *err)
+static enum weft_status inproc_send(void *self, struct weft_message *m, struct weft_error *err)
 {
-    struct shared *to = &endpoint_of(comm)->group->at[m->peer];
+    struct inproc_endpoint *e = self;
+    struct shared *to = &e->group->at[m->peer];
     (void)err;
     struct weft_message *head = atomic_load_explicit(&to->inbox, memory_order_relaxed);
     do
@@ -154,9 +152,11 @@ static void deliver(struct weft_message *in, struct weft_message *out)
  * is first. */
 static void drain_inbox(struct inproc_endpoint *e)
 {
-    struct shared *own = &e->group->at[e->base.rank];
+    struct shared *own = &e->group->at[e->rank];
     if (e->gave_up || atomic_load_explicit(&own->inbox, memory_order_relaxed) == NULL)
         return;
+
+    /* The list has the newest message first. */
     struct weft_message *top =
         atomic_exchange_explicit(&own->inbox, NULL, memory_order_acquire);
     struct weft_message *oldest = NULL;
@@ -166,6 +166,7 @@ static void drain_inbox(struct inproc_endpoint *e)
         oldest = top;
         top = next;
     }
+
     while (oldest != NULL) {
         struct weft_message *m = oldest;
         oldest = m->next;
@@ -177,10 +178,9 @@ static void drain_inbox(struct inproc_endpoint *e)
     }
 }
 
-static enum weft_status inproc_post(struct weft_comm *comm, struct weft_message *m,
-                                    struct weft_error *err)
+static enum weft_status inproc_post(void *self, struct weft_message *m, struct weft_error *err)
 {
-    struct inproc_endpoint *e = endpoint_of(comm);
+    struct inproc_endpoint *e = self;
     size_t i = queue_index(m->peer, m->channel);
     (void)err;
     if (e->gave_up)
@@ -192,35 +192,34 @@ static enum weft_status inproc_post(struct weft_comm *comm, struct weft_message 
     return WEFT_OK;
 }
 
-static enum weft_status inproc_test(struct weft_comm *comm, struct weft_message *m,
-                                    struct weft_error *err)
+static enum weft_status inproc_test(void *self, struct weft_message *m, struct weft_error *err)
 {
     (void)err;
-    drain_inbox(endpoint_of(comm));
+    drain_inbox(self);
     m->done =
         m->posted ? m->sender != NULL : __atomic_load_n(&m->released, __ATOMIC_ACQUIRE) != 0;
     return WEFT_OK;
 }
 
-static void inproc_release(struct weft_comm *comm, struct weft_message *m)
+static void inproc_release(void *self, struct weft_message *m)
 {
+    struct inproc_endpoint *e = self;
     /* The sender may free the message once it is released, so the sender's wake_seq is located
      * first. */
-    struct shared *to = &endpoint_of(comm)->group->at[m->peer];
-    if (endpoint_of(comm)->gave_up)
+    struct shared *to = &e->group->at[m->peer];
+    if (e->gave_up)
         return;
     __atomic_store_n(&m->sender->released, 1, __ATOMIC_RELEASE);
     m->sender = NULL;
     wake(to);
 }
 
-/* -- heartbeats -------------------------------------------------------------------------- */
+/* -- heartbeats ---------------------------------------------------------------------------- */
 
-static void inproc_publish(struct weft_comm *comm, const struct weft_activity *activity,
-                           bool now)
+static void inproc_publish(void *self, const struct weft_activity *activity)
 {
-    struct shared *own = &endpoint_of(comm)->group->at[comm->rank];
-    (void)now;
+    struct inproc_endpoint *e = self;
+    struct shared *own = &e->group->at[e->rank];
     atomic_store_explicit(&own->step, activity->step, memory_order_relaxed);
     atomic_store_explicit(&own->doing, activity->doing, memory_order_relaxed);
     atomic_store_explicit(&own->waits_for, activity->waits_for, memory_order_relaxed);
@@ -228,10 +227,11 @@ static void inproc_publish(struct weft_comm *comm, const struct weft_activity *a
     atomic_store_explicit(&own->alive_ns, wf_clock_ns(), memory_order_relaxed);
 }
 
-static void inproc_inspect(struct weft_comm *comm, uint32_t rank,
-                           struct weft_activity *activity, int64_t *age_ns)
+static void inproc_inspect(void *self, uint32_t rank, struct weft_activity *activity,
+                           int64_t *age_ns)
 {
-    struct shared *other = &endpoint_of(comm)->group->at[rank];
+    struct inproc_endpoint *e = self;
+    struct shared *other = &e->group->at[rank];
     activity->step = atomic_load_explicit(&other->step, memory_order_relaxed);
     activity->doing = atomic_load_explicit(&other->doing, memory_order_relaxed);
     activity->waits_for = atomic_load_explicit(&other->waits_for, memory_order_relaxed);
@@ -239,7 +239,7 @@ static void inproc_inspect(struct weft_comm *comm, uint32_t rank,
     *age_ns = wf_clock_ns() - atomic_load_explicit(&other->alive_ns, memory_order_relaxed);
 }
 
-/* -- closing -------------------------------------------------------------------------------- */
+/* -- closing ------------------------------------------------------------------------------- */
 
 /* Waits until no rank accesses another rank's memory any more.  From this call on, this rank
  * does not access the memory of other ranks.  It waits for all other ranks, however long
@@ -255,9 +255,9 @@ static void give_up(struct inproc_endpoint *e, bool wait)
     bool said = false;
     for (int64_t waited = 0; wait && atomic_load(&g->n_gave_up) < g->n; waited += NAP_NS) {
         nanosleep(&nap, NULL);
-        if (waited > e->base.timeout_ns && e->base.on_hang != NULL && !said) {
+        if (waited > e->timeout_ns && e->on_hang != NULL && !said) {
             said = true;
-            e->base.on_hang(e->base.hang_arg, &g->abort_error);
+            e->on_hang(e->hang_arg, &g->abort_error);
         }
     }
 }
@@ -279,16 +279,16 @@ void wf_inproc_cancel(struct wf_inproc *group, uint32_t n_missing, const struct 
     set_abort(group, err);
 }
 
-static void inproc_abort(struct weft_comm *comm, const struct weft_error *err)
+static void inproc_abort(void *self, const struct weft_error *err)
 {
-    struct inproc_endpoint *e = endpoint_of(comm);
+    struct inproc_endpoint *e = self;
     set_abort(e->group, err);
     give_up(e, true);
 }
 
-static bool inproc_aborted(struct weft_comm *comm, struct weft_error *err)
+static bool inproc_aborted(void *self, struct weft_error *err)
 {
-    struct inproc_endpoint *e = endpoint_of(comm);
+    struct inproc_endpoint *e = self;
     if (atomic_load_explicit(&e->group->abort_state, memory_order_acquire) != 2)
         return false;
     *err = e->group->abort_error;
@@ -296,19 +296,32 @@ static bool inproc_aborted(struct weft_comm *comm, struct weft_error *err)
     return true;
 }
 
-static void inproc_close(struct weft_comm *comm)
+static void inproc_close(void *self)
 {
-    struct inproc_endpoint *e = endpoint_of(comm);
+    struct inproc_endpoint *e = self;
     give_up(e, false);
-    wf_comm_base_release(comm);
     free(e->arrived);
     free(e->posted);
     free(e);
 }
 
-/* -- opening -------------------------------------------------------------------------------- */
+static void inproc_set_timeout(void *self, int64_t ns)
+{
+    struct inproc_endpoint *e = self;
+    e->timeout_ns = ns;
+}
 
-static const struct wf_comm_ops inproc_ops = {
+static void inproc_on_hang(void *self, weft_hang_fn *on_hang, void *arg)
+{
+    struct inproc_endpoint *e = self;
+    e->on_hang = on_hang;
+    e->hang_arg = arg;
+}
+
+/* -- opening ------------------------------------------------------------------------------- */
+
+static const struct weft_transport inproc_transport = {
+    .abi = WEFT_TRANSPORT_ABI,
     .name = "inproc",
     .by_reference = true,
     .send = inproc_send,
@@ -321,6 +334,8 @@ static const struct wf_comm_ops inproc_ops = {
     .abort = inproc_abort,
     .aborted = inproc_aborted,
     .close = inproc_close,
+    .set_timeout = inproc_set_timeout,
+    .on_hang = inproc_on_hang,
 };
 
 enum weft_status wf_inproc_new(uint32_t n, struct wf_inproc **out, struct weft_error *err)
@@ -337,7 +352,7 @@ enum weft_status wf_inproc_new(uint32_t n, struct wf_inproc **out, struct weft_e
     g->run = (uint64_t)wf_clock_ns();
     memset(g->at, 0, n * sizeof *g->at);
     for (uint32_t r = 0; r < n; r++) {
-        g->at[r].waits_for = WF_NO_PEER;
+        g->at[r].waits_for = WEFT_NO_PEER;
         g->at[r].alive_ns = wf_clock_ns();
     }
     *out = g;
@@ -358,22 +373,19 @@ enum weft_status wf_inproc_open(struct wf_inproc *group, uint32_t rank, struct w
     struct inproc_endpoint *e = calloc(1, sizeof *e);
     if (e == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for rank %u", rank);
-    e->base = (struct weft_comm){
-        .ops = &inproc_ops, .rank = rank, .n_ranks = group->n, .run = group->run};
     e->group = group;
+    e->rank = rank;
     e->arrived = calloc(queue_index(group->n, 0), sizeof *e->arrived);
     e->posted = calloc(queue_index(group->n, 0), sizeof *e->posted);
     enum weft_status st = WEFT_OK;
     if (e->arrived == NULL || e->posted == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of %u ranks", group->n);
     else
-        st = wf_comm_base_init(&e->base, err);
+        st = weft_comm_open(&inproc_transport, e, rank, group->n, group->run, out, err);
     if (st != WEFT_OK) {
         free(e->arrived);
         free(e->posted);
         free(e);
-        return st;
     }
-    *out = &e->base;
-    return WEFT_OK;
+    return st;
 }

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "runtime/comm/comm_priv.h"
 
-/* The environment variables of launchers: Open MPI's mpirun; MPICH's mpirun and srun with
- * PMI-2, which MPICH supports; srun with PMIx, which Open MPI supports. */
+/* Checks the environment variables of launchers: Open MPI's mpirun; MPICH's mpirun and srun
+ * with PMI-2, which MPICH supports; srun with PMIx, which Open MPI supports. */
 const char *weft_comm_launcher(void)
 {
     if (getenv("OMPI_COMM_WORLD_SIZE") != NULL)
@@ -22,7 +22,7 @@ const char *weft_comm_launcher(void)
     return NULL;
 }
 
-/* -- loading -------------------------------------------------------------------------------- */
+/* -- loading ------------------------------------------------------------------------------- */
 
 enum { MAX_PATH = 4096, MAX_REASON = 256 };
 
@@ -100,28 +100,24 @@ static enum weft_status open_module(const char *launcher, struct weft_comm **out
                                     struct weft_error *err)
 {
     void *handle = NULL;
+    struct wf_endpoint e = {0};
     /* The module is never unloaded: MPI libraries do not support unloading. */
     WEFT_TRY(load(launcher, &handle, err));
     const struct wf_transport_module *m = dlsym(handle, WF_TRANSPORT_SYMBOL);
-    if (m == NULL || m->version != WF_TRANSPORT_VERSION ||
-        m->comm_bytes != sizeof(struct weft_comm) ||
-        m->message_bytes != sizeof(struct weft_message))
+    if (m == NULL || wf_comm_check_abi(&m->abi, launcher, NULL) != WEFT_OK)
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "weft's module for %s has another version; install the program and its "
             "modules together",
             launcher);
-    return m->open(out, err);
-}
-
-/* Runs fn and waits until all ranks have finished.  So a late error of one rank becomes an
- * error of all ranks, and no rank finalizes MPI while other ranks use it. */
-static enum weft_status run_rank(struct weft_comm *comm, weft_rank_fn *fn, void *arg,
-                                 struct weft_error *err)
-{
-    WEFT_TRY(wf_comm_base_init(comm, err));
-    WEFT_TRY(fn(comm, arg, err));
-    return weft_comm_barrier(comm, err);
+    WEFT_TRY(m->open(&e, err));
+    enum weft_status st =
+        weft_comm_open(e.transport, e.self, e.rank, e.n_ranks, e.run, out, err);
+    if (st != WEFT_OK) { /* the other ranks would wait for this rank */
+        e.transport->abort(e.self, err);
+        e.transport->close(e.self);
+    }
+    return st;
 }
 
 enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg, struct weft_error *err)
@@ -129,24 +125,11 @@ enum weft_status weft_comm_run_mpi(weft_rank_fn *fn, void *arg, struct weft_erro
     struct weft_comm *comm = NULL;
     struct weft_error own = {.status = WEFT_OK};
     const char *launcher = weft_comm_launcher();
-    if (err == NULL) /* other ranks receive the error in any case */
+    if (err == NULL)
         err = &own;
     if (launcher == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "no MPI launched this process; start it with mpirun or srun");
     WEFT_TRY(open_module(launcher, &comm, err));
-    enum weft_status st = run_rank(comm, fn, arg, err);
-    wf_comm_record_exit(comm, st, err);
-    if (st != WEFT_OK) {
-        err->status = st;
-        weft_comm_abort(comm, err);
-        /* Return the first error, which may be an error of another rank. */
-        struct weft_error first;
-        if (comm->ops->aborted(comm, &first))
-            *err = first;
-        st = err->status;
-    }
-    wf_comm_base_release(comm);
-    comm->ops->close(comm);
-    return st;
+    return weft_comm_run(comm, fn, arg, err);
 }

@@ -26,7 +26,7 @@ struct rank {
     struct weft_error err;
 };
 
-/* -- cores ---------------------------------------------------------------------------------- */
+/* -- cores --------------------------------------------------------------------------------- */
 
 static void shares_release(struct shares *s)
 {
@@ -85,7 +85,7 @@ static void unbind_caller(const struct shares *s)
         (void)hwloc_set_cpubind(s->topology, s->before, HWLOC_CPUBIND_THREAD);
 }
 
-/* -- ranks ---------------------------------------------------------------------------------- */
+/* -- ranks --------------------------------------------------------------------------------- */
 
 static void *run_rank(void *arg)
 {
@@ -98,16 +98,7 @@ static void *run_rank(void *arg)
         return NULL;
     }
     r->status = r->fn(comm, r->arg, &r->err);
-    wf_comm_record_exit(comm, r->status, &r->err);
-    if (r->status != WEFT_OK) {
-        r->err.status = r->status;
-        weft_comm_abort(comm, &r->err);
-        /* Return the first error, which may be an error of another rank. */
-        struct weft_error first;
-        if (comm->ops->aborted(comm, &first))
-            r->err = first;
-    }
-    comm->ops->close(comm);
+    r->status = wf_comm_finish(comm, r->status, &r->err);
     return NULL;
 }
 
@@ -126,6 +117,7 @@ static enum weft_status run_all(struct rank *ranks, uint32_t n, struct wf_inproc
     struct weft_error own;
     enum weft_status st = WEFT_OK;
     uint32_t started = start_ranks(ranks, n);
+
     if (started + 1 == n) {
         run_rank(&ranks[0]);
     } else { /* cancel: the started ranks would wait for the missing ranks */
@@ -134,9 +126,11 @@ static enum weft_status run_all(struct rank *ranks, uint32_t n, struct wf_inproc
         if (err != NULL)
             *err = own;
     }
+
     for (uint32_t r = 1; r < n; r++)
         if (ranks[r].started)
             pthread_join(ranks[r].thread, NULL);
+
     for (uint32_t r = 0; st == WEFT_OK && r < n; r++)
         if (ranks[r].status != WEFT_OK) {
             st = ranks[r].err.status;
@@ -152,10 +146,12 @@ enum weft_status weft_comm_run_threads(uint32_t n, weft_rank_fn *fn, void *arg,
     struct wf_inproc *group = NULL;
     if (n == 0)
         return WEFT_FAIL(err, WEFT_USAGE, "the number of ranks is 0; expected at least 1");
+
     WEFT_TRY(wf_inproc_new(n, &group, err));
     struct rank *ranks = calloc(n, sizeof *ranks);
     struct shares shares = init_core_shares(n);
     enum weft_status st;
+
     if (ranks == NULL) {
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u ranks", n);
     } else {
@@ -164,6 +160,7 @@ enum weft_status weft_comm_run_threads(uint32_t n, weft_rank_fn *fn, void *arg,
                 .group = group, .shares = &shares, .fn = fn, .arg = arg, .rank = r};
         st = run_all(ranks, n, group, err);
     }
+
     unbind_caller(&shares);
     shares_release(&shares);
     free(ranks);

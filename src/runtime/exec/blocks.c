@@ -68,7 +68,12 @@ static enum weft_status make_block_buffers(struct weft_exec *e, uint32_t index,
     }
     h->block_stride =
         h->n_makes * (e->block_bytes + e->sum_bytes) + h->max_sends * e->sum_bytes;
-    size_t bytes = e->program->local[index].n_out * h->block_stride;
+    size_t n = e->program->local[index].n_out;
+    if (e->forward_only) {
+        h->block_stride = (h->n_makes + h->max_brings) * e->block_bytes;
+        n = e->program->n_sets;
+    }
+    size_t bytes = n * h->block_stride;
     h->blocks = wf_pages_alloc(bytes + BUFFER_ALIGN);
     if (h->blocks == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the residual blocks of stage %u",
@@ -80,9 +85,11 @@ static enum weft_status make_block_buffers(struct weft_exec *e, uint32_t index,
 
 static char *blocks_at(struct weft_exec *e, uint32_t stage, uint32_t micro)
 {
-    struct stage_buffers *h = &e->local[e->program->local_of[stage]];
-    return h->blocks +
-           e->program->cells[wf_program_cell(e->program, stage, micro)].out * h->block_stride;
+    const struct weft_program *p = e->program;
+    struct stage_buffers *h = &e->local[p->local_of[stage]];
+    size_t n =
+        e->forward_only ? p->set_of[micro] : p->cells[wf_program_cell(p, stage, micro)].out;
+    return h->blocks + n * h->block_stride;
 }
 
 static float *made_value(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
@@ -93,6 +100,8 @@ static float *made_value(struct weft_exec *e, uint32_t stage, uint32_t micro, si
 static int64_t *made_sum(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
 {
     size_t n = e->local[e->program->local_of[stage]].n_makes;
+    if (e->forward_only)
+        return NULL;
     return (int64_t *)(blocks_at(e, stage, micro) + n * e->block_bytes + i * e->sum_bytes);
 }
 
@@ -105,11 +114,14 @@ static int64_t *returned_sum(struct weft_exec *e, uint32_t stage, uint32_t micro
 }
 
 /* An input buffer contains the activation, the received blocks, and the gradients of these
- * blocks. */
+ * blocks.  In a forward-only step, later stages of the rank and messages may use a block after
+ * the input, so that its memory is in the set of the micro-batch. */
 static float *brought_value(struct weft_exec *e, uint32_t stage, uint32_t micro, size_t i)
 {
     struct stage_buffers *h = &e->local[e->program->local_of[stage]];
     struct cell *c = wf_exec_cell(e, stage, micro);
+    if (e->forward_only)
+        return (float *)(blocks_at(e, stage, micro) + (h->n_makes + i) * e->block_bytes);
     return (float *)(h->in + c->in_set * h->in_stride + h->in_bytes + i * e->block_bytes);
 }
 
@@ -156,7 +168,8 @@ enum weft_status wf_exec_blocks_new(struct weft_exec *e, struct weft_error *err)
         WEFT_TRY(make_block_buffers(e, h, err));
     e->copies = calloc((size_t)e->program->n_local * e->place->n_micros * e->n_blocks + 1,
                        sizeof *e->copies);
-    e->block_messages = calloc(count_messages(e) + 1, sizeof *e->block_messages);
+    size_t n_messages = count_messages(e);
+    e->block_messages = calloc(n_messages + 1, sizeof *e->block_messages);
     e->call_value = calloc(e->n_blocks + 1, sizeof *e->call_value);
     e->call_sum = calloc(e->n_blocks + 1, sizeof *e->call_sum);
     e->call_fresh = calloc(e->n_blocks + 1, sizeof *e->call_fresh);
@@ -164,6 +177,7 @@ enum weft_status wf_exec_blocks_new(struct weft_exec *e, struct weft_error *err)
         e->call_sum == NULL || e->call_fresh == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the residual blocks of rank %u",
                          e->rank);
+    e->bytes += n_messages * sizeof *e->block_messages;
     assign_messages(e);
     return WEFT_OK;
 }
@@ -180,7 +194,7 @@ const struct weft_stage_blocks *wf_exec_blocks_begin(struct weft_exec *e, struct
     for (size_t i = 0; a.kind == WEFT_ACT_F && i < makes.len; i++)
         c->copies[makes.at[i]] = (struct block_copy){made_value(e, a.stage, a.micro, i),
                                                      made_sum(e, a.stage, a.micro, i), true};
-    if (a.kind == WEFT_ACT_F)
+    if (a.kind == WEFT_ACT_F && !e->forward_only)
         e->live_copies += makes.len;
     for (uint32_t b = 0; b < e->n_blocks; b++) {
         const struct block_copy *copy = copy_of(e, a.stage, a.micro, b);
@@ -206,6 +220,12 @@ void wf_exec_blocks_end(struct weft_exec *e, struct weft_action a)
 
 /* -- messages ------------------------------------------------------------------------------- */
 
+/* Returns true if the sender of a block lends memory for its gradient. */
+static bool has_loans(const struct weft_exec *e)
+{
+    return e->by_reference && !e->forward_only;
+}
+
 static struct envelope part_of(const struct weft_exec *e, struct weft_action a,
                                enum wf_message_kind kind, uint32_t block, void *data)
 {
@@ -221,7 +241,7 @@ static struct envelope part_of(const struct weft_exec *e, struct weft_action a,
         .micro = a.micro,
         .part = block,
         .peer = weft_placement_rank(e->place, up ? lower + 1 : lower, a.micro),
-        .channel = forward ? WF_CHANNEL_FORWARD : WF_CHANNEL_BACKWARD,
+        .channel = forward ? WF_COMM_CHANNEL_FORWARD : WF_COMM_CHANNEL_BACKWARD,
         .bytes = each * elements(e, a.micro),
         .data = data,
     };
@@ -237,7 +257,7 @@ static enum weft_status send_blocks(struct weft_exec *e, struct weft_action a,
         struct envelope what =
             part_of(e, a, WF_MESSAGE_BLOCK, b, copy_of(e, a.stage, a.micro, b)->value);
         WEFT_TRY(wf_exec_send(e, &c->sent[2 * i], &what, err));
-        if (!e->by_reference)
+        if (!has_loans(e))
             continue;
         what = part_of(e, a, WF_MESSAGE_LOAN, b, returned_sum(e, a.stage, a.micro, i));
         WEFT_TRY(wf_exec_send(e, &c->sent[2 * i + 1], &what, err));
@@ -291,7 +311,7 @@ static enum weft_status post_blocks(struct weft_exec *e, struct weft_action a,
         void *room = e->by_reference ? NULL : brought_value(e, a.stage, a.micro, i);
         struct envelope what = part_of(e, a, WF_MESSAGE_BLOCK, brings.at[i], room);
         WEFT_TRY(wf_exec_post(e, &c->brought[2 * i], &what, err));
-        if (!e->by_reference)
+        if (!has_loans(e))
             continue;
         what = part_of(e, a, WF_MESSAGE_LOAN, brings.at[i], NULL);
         WEFT_TRY(wf_exec_post(e, &c->brought[2 * i + 1], &what, err));
@@ -314,6 +334,17 @@ enum weft_status wf_exec_blocks_post(struct weft_exec *e, struct weft_action a,
     return WEFT_OK;
 }
 
+/* Moves a received block to the set of its micro-batch and returns its address. */
+static float *keep_block(struct weft_exec *e, struct weft_action a, size_t i,
+                         struct weft_message *block)
+{
+    float *to = brought_value(e, a.stage, a.micro, i);
+    if (e->by_reference)
+        memcpy(to, block->data, block->bytes);
+    weft_comm_release(e->comm, block);
+    return to;
+}
+
 static enum weft_status wait_for_blocks(struct weft_exec *e, struct weft_action a,
                                         struct weft_error *err)
 {
@@ -322,14 +353,18 @@ static enum weft_status wait_for_blocks(struct weft_exec *e, struct weft_action 
     for (size_t i = 0; i < brings.len; i++) {
         struct weft_message *block = &c->brought[2 * i], *loan = &c->brought[2 * i + 1];
         WEFT_TRY(weft_comm_wait(e->comm, block, err));
+        e->received_bytes += block->bytes;
+        if (e->forward_only) {
+            c->copies[brings.at[i]].value = keep_block(e, a, i, block);
+            continue;
+        }
         if (e->by_reference)
             WEFT_TRY(weft_comm_wait(e->comm, loan, err));
-        e->received_bytes += block->bytes;
         c->copies[brings.at[i]] = (struct block_copy){
             block->data, e->by_reference ? loan->data : brought_sum(e, a.stage, a.micro, i),
             true};
     }
-    e->live_copies += brings.len;
+    e->live_copies += e->forward_only ? 0 : brings.len;
     return WEFT_OK;
 }
 

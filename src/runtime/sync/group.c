@@ -123,7 +123,7 @@ size_t wf_group_bytes(const struct wf_group *g)
     return g->bytes;
 }
 
-/* -- summing -------------------------------------------------------------------------------- */
+/* -- summing ------------------------------------------------------------------------------- */
 
 static struct weft_message piece_message(const struct wf_group *g, uint32_t member,
                                          uint32_t owner, size_t piece)
@@ -325,7 +325,7 @@ enum weft_status wf_group_finish(struct wf_group *g, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* -- values --------------------------------------------------------------------------------- */
+/* -- values -------------------------------------------------------------------------------- */
 
 static struct weft_message share_message(const struct wf_group *g, uint32_t peer,
                                          uint32_t owner)
@@ -333,7 +333,7 @@ static struct weft_message share_message(const struct wf_group *g, uint32_t peer
     return (struct weft_message){
         .head = {.kind = WF_MESSAGE_ALL_GATHER, .stage = g->setup.id, .step = g->step},
         .peer = g->setup.members[peer],
-        .channel = WF_CHANNEL_ALL_GATHER,
+        .channel = WF_COMM_CHANNEL_ALL_GATHER,
         .bytes = share_size(g, owner) * sizeof(float),
         .data = g->setup.value + share_begin(g, owner),
     };

@@ -33,10 +33,13 @@ static enum weft_status check_fatal(struct weft_sync *s, enum weft_status st,
     return st;
 }
 
-/* Returns the fatal error if there was one.  Every public function calls this function
- * first. */
+/* Returns WEFT_USAGE if there is no reducer, and the fatal error if there was one.  Every
+ * public function with a status calls this function first. */
 static enum weft_status check_intact(const struct weft_sync *s, struct weft_error *err)
 {
+    if (s == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "gradient sync: the reducer is NULL; create it first");
     if (s->broken.status != WEFT_OK)
         *err = s->broken;
     return s->broken.status;
@@ -58,13 +61,14 @@ static enum weft_status flush_progress(struct weft_sync *s, uint64_t step,
     return st;
 }
 
-/* -- new -------------------------------------------------------------------------------------- */
+/* -- new ----------------------------------------------------------------------------------- */
 
 static enum weft_status begin(struct weft_sync *s, struct weft_error *err)
 {
     s->peers = calloc(s->n_ranks, sizeof *s->peers);
-    s->scratch = wf_sync_pool_alloc(&s->pool, SYNC_TILE * sizeof *s->scratch);
-    if (s->peers == NULL || s->scratch == NULL)
+    s->lost = wf_sync_pool_alloc(&s->pool, SYNC_TILE * sizeof *s->lost);
+    s->lost_rest = wf_sync_pool_alloc(&s->pool, SYNC_TILE * sizeof *s->lost_rest);
+    if (s->peers == NULL || s->lost == NULL || s->lost_rest == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for gradient sync between %u ranks",
                          s->n_ranks);
     for (uint32_t r = 0; r < s->n_ranks; r++)
@@ -85,6 +89,9 @@ enum weft_status weft_sync_new(struct weft_comm *comm, enum weft_sync_op op,
 {
     struct weft_error own;
     err = err != NULL ? err : &own;
+    if (comm == NULL || out == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "gradient sync: the %s of weft_sync_new() is NULL",
+                         comm == NULL ? "communicator" : "result");
     if (op != WEFT_SYNC_SUM && op != WEFT_SYNC_MEAN)
         return WEFT_FAIL(err, WEFT_USAGE, "gradient sync: unknown operation %d", (int)op);
     if (comm->progress != NULL)
@@ -92,26 +99,39 @@ enum weft_status weft_sync_new(struct weft_comm *comm, enum weft_sync_op op,
                          "rank %u: the progress function is in use; free the other weft_sync "
                          "first",
                          comm->rank);
+
     struct weft_sync *s = calloc(1, sizeof *s);
     if (s == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for gradient sync");
     s->comm = comm;
-    s->ops = wf_ops();
+    s->ops = wf_sum_ops();
     s->op = op;
     s->rank = weft_comm_rank(comm);
     s->n_ranks = weft_comm_size(comm);
     s->words = (s->n_ranks + 63) / 64;
+
     enum weft_status st = begin(s, err);
     if (st != WEFT_OK) {
         release(s);
         return st;
     }
+
     weft_comm_on_progress(comm, wf_sync_progress, s);
     *out = s;
     return WEFT_OK;
 }
 
-/* -- register --------------------------------------------------------------------------------- */
+void weft_sync_on_complete(struct weft_sync *s, weft_sync_param_fn *on_param,
+                           weft_sync_step_fn *on_step, void *arg)
+{
+    if (s == NULL)
+        return;
+    s->on_param = on_param;
+    s->on_step = on_step;
+    s->callback_arg = arg;
+}
+
+/* -- register ------------------------------------------------------------------------------ */
 
 static enum weft_status send_set(struct weft_sync *s, uint32_t peer,
                                  const struct sync_step *step, struct weft_error *err)
@@ -127,10 +147,14 @@ static enum weft_status send_set(struct weft_sync *s, uint32_t peer,
                                      .n = (uint32_t)n};
         void *room;
         WEFT_TRY(wf_sync_link_put(s, peer, record, n * sizeof(struct sync_entry), &room, err));
+
         struct sync_entry *at = room;
         for (size_t i = 0; i < n; i++)
             at[i] = (struct sync_entry){.id = step->params[done + i].id,
-                                        .size = step->params[done + i].size};
+                                        .n_grads = step->params[done + i].n_grads,
+                                        .size = step->params[done + i].size,
+                                        .type = (uint32_t)step->params[done + i].type};
+
         done += n;
     } while (done < step->n);
     return WEFT_OK;
@@ -180,6 +204,7 @@ static void append_step(struct weft_sync *s, struct sync_step *step)
     *end = step;
     s->next_step = step->number + 1;
     s->n_unfinished += step->n != 0;
+    s->n_reports += step->n == 0; /* a step without parameters is complete */
 }
 
 static enum weft_status check_register(struct weft_sync *s, uint64_t step,
@@ -200,15 +225,19 @@ static enum weft_status check_register(struct weft_sync *s, uint64_t step,
     return WEFT_OK;
 }
 
-enum weft_status weft_sync_register(struct weft_sync *s, uint64_t step, const uint32_t *ids,
-                                    const size_t *sizes, size_t n, struct weft_error *err)
+enum weft_status weft_sync_register_params(struct weft_sync *s, uint64_t step,
+                                           const struct weft_sync_param *params, size_t n,
+                                           struct weft_error *err)
 {
     struct weft_error own;
     struct sync_step *made = NULL;
     err = err != NULL ? err : &own;
     WEFT_TRY(check_intact(s, err));
     WEFT_TRY(check_register(s, step, err));
-    enum weft_status st = wf_sync_step_new(s, step, ids, sizes, n, &made, err);
+    if (params == NULL && n != 0)
+        return MISUSE(s, err, "rank %u, step %" PRIu64 ": registers NULL as %zu parameters",
+                      s->rank, step, n);
+    enum weft_status st = wf_sync_step_new(s, step, params, n, &made, err);
     if (st == WEFT_USAGE)
         return record_misuse(s, st, err);
     WEFT_TRY(check_fatal(s, st, err));
@@ -218,7 +247,36 @@ enum weft_status weft_sync_register(struct weft_sync *s, uint64_t step, const ui
     return make_progress(s, step, err);
 }
 
-/* -- push ------------------------------------------------------------------------------------- */
+enum weft_status weft_sync_register(struct weft_sync *s, uint64_t step, const uint32_t *ids,
+                                    const size_t *sizes, size_t n, struct weft_error *err)
+{
+    struct weft_error own;
+    struct weft_sync_param *params = NULL;
+    size_t bytes;
+    err = err != NULL ? err : &own;
+
+    WEFT_TRY(check_intact(s, err));
+    if (n != 0 && (ids == NULL || sizes == NULL))
+        return MISUSE(s, err, "rank %u, step %" PRIu64 ": registers NULL as %zu parameters",
+                      s->rank, step, n);
+
+    if (n != 0 && wf_size_mul(n, sizeof *params, &bytes))
+        params = wf_sync_pool_alloc(&s->pool, bytes);
+    if (n != 0 && params == NULL)
+        return check_fatal(s,
+                           WEFT_FAIL(err, WEFT_NOMEM,
+                                     "rank %u: no memory for a step of %zu parameters", s->rank,
+                                     n),
+                           err);
+
+    for (size_t i = 0; i < n; i++)
+        params[i] = (struct weft_sync_param){.id = ids[i], .size = sizes[i]};
+    enum weft_status st = weft_sync_register_params(s, step, params, n, err);
+    wf_sync_pool_free(&s->pool, params);
+    return st;
+}
+
+/* -- push ---------------------------------------------------------------------------------- */
 
 static enum weft_status find_step(struct weft_sync *s, uint64_t number, const char *doing,
                                   struct sync_step **out, struct weft_error *err)
@@ -235,37 +293,45 @@ static enum weft_status find_step(struct weft_sync *s, uint64_t number, const ch
                   s->rank, doing, number);
 }
 
-enum weft_status weft_sync_push(struct weft_sync *s, uint64_t step, uint32_t id, float *grad,
+enum weft_status weft_sync_push(struct weft_sync *s, uint64_t step, uint32_t id, void *grad,
                                 struct weft_error *err)
 {
     struct weft_error own;
     struct sync_step *k;
     err = err != NULL ? err : &own;
+
     WEFT_TRY(check_intact(s, err));
     WEFT_TRY(find_step(s, step, "pushes a gradient of", &k, err));
+
     struct sync_param *p = wf_sync_param_find(s, k, id);
     if (p == NULL)
         return MISUSE(s, err,
                       "rank %u, step %" PRIu64 ": pushes parameter %u, which is not registered",
                       s->rank, step, id);
-    if (p->pushed)
+    if (p->n_pushed == p->n_grads && p->n_grads == 1)
         return MISUSE(s, err, "rank %u, step %" PRIu64 ": pushes parameter %u twice", s->rank,
                       step, id);
+    if (p->n_pushed == p->n_grads)
+        return MISUSE(s, err,
+                      "rank %u, step %" PRIu64
+                      ": pushes parameter %u more often than the %u times it registered",
+                      s->rank, step, id, p->n_grads);
     if (grad == NULL && p->size != 0)
         return MISUSE(s, err, "rank %u, step %" PRIu64 ": pushes NULL for parameter %u",
                       s->rank, step, id);
-    p->grad = grad;
-    p->pushed = true;
-    k->unpushed--;
+
+    p->grads[p->n_pushed++] = grad;
+    k->unpushed -= p->n_pushed == p->n_grads;
+
     if (k->open)
-        WEFT_TRY(check_fatal(s, wf_sync_contribute(s, k, p, err), err));
+        WEFT_TRY(check_fatal(s, wf_sync_contribute(s, k, p, p->n_pushed - 1, err), err));
     if (k->unpushed == 0) /* send now: other ranks wait for the packed records */
         for (uint32_t r = 0; r < s->n_ranks; r++)
             s->peers[r].urgent = true;
     return make_progress(s, step, err);
 }
 
-/* -- wait ------------------------------------------------------------------------------------- */
+/* -- wait ---------------------------------------------------------------------------------- */
 
 static bool owes(const struct weft_sync *s, const struct sync_step *step, uint32_t peer)
 {
@@ -327,7 +393,7 @@ static void list_missing(const struct sync_step *step, char *out, size_t room)
     size_t named = 0, used = 0;
     out[0] = '\0';
     for (size_t i = 0; i < step->n && named < max; i++)
-        if (!step->params[i].pushed) {
+        if (step->params[i].n_pushed != step->params[i].n_grads) {
             used += (size_t)snprintf(out + used, room - used, "%s%" PRIu32,
                                      named == 0 ? "" : ", ", step->params[i].id);
             named++;
@@ -336,21 +402,13 @@ static void list_missing(const struct sync_step *step, char *out, size_t room)
         snprintf(out + used, room - used, " and %zu more", step->unpushed - named);
 }
 
-static void end_step(struct weft_sync *s, struct sync_step *step)
-{
-    struct sync_step **at = &s->steps;
-    while (*at != step)
-        at = &(*at)->next;
-    *at = step->next;
-    wf_sync_step_free(s, step);
-}
-
 enum weft_status weft_sync_wait(struct weft_sync *s, uint64_t step, struct weft_error *err)
 {
     struct weft_error own;
     struct sync_step *k;
     char missing[96];
     err = err != NULL ? err : &own;
+
     WEFT_TRY(check_intact(s, err));
     WEFT_TRY(find_step(s, step, "waits for", &k, err));
     if (k->unpushed != 0) {
@@ -360,6 +418,14 @@ enum weft_status weft_sync_wait(struct weft_sync *s, uint64_t step, struct weft_
                       " but has not pushed what it registered: parameter %s",
                       s->rank, step, missing);
     }
+
+    if (s->in_callback && (!k->reported || k->waited))
+        return MISUSE(s, err,
+                      "rank %u waits for step %" PRIu64
+                      " in a callback, but the step %s; wait for it outside of callbacks",
+                      s->rank, step, k->reported ? "is waited for already" : "is not complete");
+
+    k->waited = true; /* a callback must not end the step during this wait */
     WEFT_TRY(flush_progress(s, step, err));
     while (k->left != 0) {
         struct reducer_wait w = {s, k, next_missing_peer(s, k)};
@@ -372,7 +438,8 @@ enum weft_status weft_sync_wait(struct weft_sync *s, uint64_t step, struct weft_
                                err);
         WEFT_TRY(until(s, &w, peer_contributed, err));
     }
-    end_step(s, k);
+
+    wf_sync_step_end(s, k);
     return WEFT_OK;
 }
 
@@ -383,13 +450,17 @@ enum weft_status weft_sync_test(struct weft_sync *s, uint64_t step, bool *done,
     struct sync_step *k;
     err = err != NULL ? err : &own;
     WEFT_TRY(check_intact(s, err));
+    if (done == NULL)
+        return MISUSE(s, err, "rank %u tests step %" PRIu64 ", but the result is NULL", s->rank,
+                      step);
     WEFT_TRY(find_step(s, step, "tests", &k, err));
     WEFT_TRY(flush_progress(s, step, err));
-    *done = k->left == 0;
+    k = wf_sync_step_find(s, step); /* a callback may have ended the step */
+    *done = k == NULL || k->left == 0;
     return WEFT_OK;
 }
 
-/* -- leave and free ---------------------------------------------------------------------------------- */
+/* -- leave and free ------------------------------------------------------------------------ */
 
 enum weft_status weft_sync_leave(struct weft_sync *s, struct weft_error *err)
 {
@@ -454,6 +525,8 @@ void weft_sync_free(struct weft_sync *s)
 
 struct weft_sync_counts weft_sync_counts(const struct weft_sync *s)
 {
+    if (s == NULL)
+        return (struct weft_sync_counts){0};
     struct weft_sync_counts counts = s->counts;
     counts.memory = s->pool.bytes;
     return counts;

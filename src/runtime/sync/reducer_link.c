@@ -30,7 +30,7 @@ static size_t padded(size_t bytes)
     return (bytes + 7) & ~(size_t)7;
 }
 
-/* -- sending ---------------------------------------------------------------------------------- */
+/* -- sending ------------------------------------------------------------------------------- */
 
 /* Detaches the packed message and returns it in a buffer of suitable size. */
 static struct sync_bucket *detach_filling(struct weft_sync *s, struct sync_peer *p)
@@ -61,7 +61,7 @@ static enum weft_status flush(struct weft_sync *s, uint32_t peer, struct weft_er
     p->urgent = false;
     out->m = (struct weft_message){.head = {.kind = WF_MESSAGE_REDUCER},
                                    .peer = peer,
-                                   .channel = WF_CHANNEL_REDUCER,
+                                   .channel = WF_COMM_CHANNEL_REDUCER,
                                    .bytes = out->used,
                                    .data = out->data};
     out->next = NULL;
@@ -79,6 +79,7 @@ enum weft_status wf_sync_link_put(struct weft_sync *s, uint32_t peer, struct syn
 {
     struct sync_peer *p = &s->peers[peer];
     size_t all = sizeof record + padded(bytes);
+
     if (has_something(p) && SYNC_BUCKET_BYTES - p->filling->used < all)
         WEFT_TRY(flush(s, peer, err));
     if (p->filling == NULL) {
@@ -90,10 +91,12 @@ enum weft_status wf_sync_link_put(struct weft_sync *s, uint32_t peer, struct syn
     }
     if (p->filling->used == 0)
         p->filling->used = sizeof(struct head);
+
     unsigned char *to = p->filling->data + p->filling->used;
     memcpy(to, &record, sizeof record);
     p->filling->used += all;
     p->urgent |= record.kind != SYNC_KIND_PART && record.kind != SYNC_KIND_RESULT;
+
     s->counts.work++;
     if (at != NULL)
         *at = to + sizeof record;
@@ -122,15 +125,18 @@ static enum weft_status send_part(struct weft_sync *s, uint32_t peer, struct syn
                                   struct weft_error *err)
 {
     const struct sync_param *param = &piece->step->params[piece->param];
-    size_t n = wf_sync_piece_size(piece);
+    size_t n = wf_sync_piece_size(piece), bytes = n * sync_type_size(param->type);
+    uint32_t grad = piece->sent++;
     struct sync_record record = {.kind = SYNC_KIND_PART,
+                                 .type = (uint8_t)param->type,
+                                 .last = piece->sent == param->n_grads,
                                  .id = param->id,
                                  .step = piece->step->number,
                                  .piece = piece->index,
                                  .n = (uint32_t)n};
     void *at;
-    WEFT_TRY(wf_sync_link_put(s, peer, record, n * sizeof(float), &at, err));
-    memcpy(at, param->grad + sync_piece_begin(piece), n * sizeof(float));
+    WEFT_TRY(wf_sync_link_put(s, peer, record, bytes, &at, err));
+    memcpy(at, wf_sync_piece_at(piece, grad), bytes);
     /* The last record of a step is sent at once. */
     if (piece->step->unpushed == 0)
         s->peers[peer].urgent = true;
@@ -146,17 +152,19 @@ static enum weft_status send_to(struct weft_sync *s, uint32_t peer, struct weft_
     WEFT_TRY(reap(s, p, err));
     while (p->pending != NULL && p->n_in_flight < SYNC_MAX_IN_FLIGHT) {
         struct sync_piece *piece = p->pending;
+        WEFT_TRY(send_part(s, peer, piece, err));
+        if (piece->sent < piece->step->params[piece->param].n_pushed)
+            continue;
         p->pending = piece->next;
         if (p->pending == NULL)
             p->pending_end = &p->pending;
-        WEFT_TRY(send_part(s, peer, piece, err));
     }
     if (has_something(p) && (p->urgent || s->waits || p->n_in_flight == 0))
         return flush(s, peer, err);
     return WEFT_OK;
 }
 
-/* -- end of a stream ------------------------------------------------------------------------- */
+/* -- end of a stream ----------------------------------------------------------------------- */
 
 /* Returns true if this rank sends nothing more to a peer: the peer has left and all common
  * steps are done, or this rank has left and finished. */
@@ -181,14 +189,14 @@ bool wf_sync_link_is_closed(const struct weft_sync *s, uint32_t peer)
     return peer == s->rank || (p->bye_in && p->bye_out && p->in_flight == NULL);
 }
 
-/* -- receiving -------------------------------------------------------------------------------- */
+/* -- receiving ----------------------------------------------------------------------------- */
 
 static enum weft_status post(struct weft_sync *s, uint32_t peer, struct weft_error *err)
 {
     struct sync_peer *p = &s->peers[peer];
     p->in = (struct weft_message){.head = {.kind = WF_MESSAGE_REDUCER},
                                   .peer = peer,
-                                  .channel = WF_CHANNEL_REDUCER,
+                                  .channel = WF_COMM_CHANNEL_REDUCER,
                                   .bytes = SYNC_BUCKET_BYTES,
                                   .data = p->room,
                                   .up_to = true};
@@ -252,6 +260,7 @@ static enum weft_status take_set(struct weft_sync *s, uint32_t peer,
     static const char *const ops[] = {
         [WEFT_SYNC_SUM] = "the sum", [WEFT_SYNC_MEAN] = "the mean"};
     struct sync_peer *p = &s->peers[peer];
+
     if (r->id > WEFT_SYNC_MEAN || r->step < p->next_step || r->step == UINT64_MAX || p->left)
         return protocol_error(s, peer, r, err);
     if (r->id != (uint32_t)s->op)
@@ -259,6 +268,7 @@ static enum weft_status take_set(struct weft_sync *s, uint32_t peer,
                          "rank %u computes %s of gradients and rank %u %s; give all ranks the "
                          "same operation",
                          s->rank, ops[s->op], peer, ops[r->id]);
+
     if (r->step >= s->next_step) {
         if (!s->left)
             WEFT_TRY(store_set(s, p, r->step, entries, r->n, err));
@@ -267,6 +277,7 @@ static enum weft_status take_set(struct weft_sync *s, uint32_t peer,
         if (step != NULL)
             WEFT_TRY(wf_sync_step_match(s, step, peer, entries, r->n, err));
     }
+
     if (r->piece != 0) /* another record of the same set follows */
         return WEFT_OK;
     uint64_t before = p->next_step;
@@ -283,17 +294,18 @@ static enum weft_status take_piece(struct weft_sync *s, uint32_t peer,
     if (param == NULL || r->piece >= param->n_pieces)
         return protocol_error(s, peer, r, err);
     struct sync_piece *piece = &step->pieces[param->first + r->piece];
-    if (wf_sync_piece_size(piece) != r->n)
+    if (wf_sync_piece_size(piece) != r->n || r->type != (uint8_t)param->type)
         return protocol_error(s, peer, r, err);
     s->counts.work++;
     if (r->kind == SYNC_KIND_PART) {
-        step->due_parts[peer]--;
+        step->due_parts[peer] -= r->last;
         return wf_sync_piece_add(s, piece, peer, data, err);
     }
-    if (!param->pushed || step->due_results[peer] == 0)
+    if (param->n_pushed != param->n_grads || step->due_results[peer] == 0)
         return protocol_error(s, peer, r, err);
     step->due_results[peer]--;
-    return wf_sync_piece_set(s, piece, data, err);
+    wf_sync_piece_set(s, piece, data);
+    return WEFT_OK;
 }
 
 static enum weft_status take_record(struct weft_sync *s, uint32_t peer,
@@ -319,10 +331,11 @@ static enum weft_status take_record(struct weft_sync *s, uint32_t peer,
 
 static size_t data_bytes(const struct sync_record *r)
 {
-    size_t each = r->kind == SYNC_KIND_SET ? sizeof(struct sync_entry)
-                  : r->kind == SYNC_KIND_PART || r->kind == SYNC_KIND_RESULT ? sizeof(float)
-                                                                             : 0;
-    return each * r->n;
+    if (r->kind == SYNC_KIND_SET)
+        return sizeof(struct sync_entry) * r->n;
+    if (r->kind == SYNC_KIND_PART || r->kind == SYNC_KIND_RESULT)
+        return sync_type_size((enum weft_sync_type)r->type) * r->n;
+    return 0;
 }
 
 static enum weft_status take_message(struct weft_sync *s, uint32_t peer,
@@ -384,13 +397,23 @@ enum weft_status wf_sync_progress(void *arg, struct weft_error *err)
 {
     struct weft_sync *s = arg;
     struct weft_error own;
+
     if (err == NULL)
         err = &own;
     if (s->broken.status != WEFT_OK) {
         *err = s->broken;
         return s->broken.status;
     }
-    enum weft_status st = poll_peers(s, err);
+
+    /* Callbacks push and register, so there may be something to send after them. */
+    bool called = true;
+    enum weft_status st = WEFT_OK;
+    while (st == WEFT_OK && called) {
+        st = poll_peers(s, err);
+        if (st == WEFT_OK)
+            st = wf_sync_report(s, &called, err);
+    }
+
     if (st != WEFT_OK) {
         err->status = st;
         s->broken = *err;

@@ -1,11 +1,37 @@
-/* Sums the pieces of parameters exactly and sends the results. */
+/* Sums the pieces of parameters exactly and sends the results.
+ *
+ * The sum of an element is sum + rest + wide, without any rounding:
+ *
+ *     sum    a double.  Most sums of a few fp32 are exact in a double.
+ *     rest   a double: the sum of the rounding errors of `sum`.  Allocated for the piece when
+ *            the first error occurs.
+ *     wide   a fixed-point number: the rounding errors of `rest`, and fp64 elements that could
+ *            overflow `sum`.  Allocated for single elements.
+ *
+ * The three parts depend on the order of the additions, but their sum does not.  It is rounded
+ * once, so the result does not depend on the order either. */
+#include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/size.h"
 #include "runtime/sync/reducer_priv.h"
+#include "runtime/sync/wide.h"
+
+static_assert((int)WEFT_SYNC_F32 == (int)WF_SUM_F32 &&
+                  (int)WEFT_SYNC_BF16 == (int)WF_SUM_BF16 &&
+                  (int)WEFT_SYNC_F64 == (int)WF_SUM_F64,
+              "element types are converted by a cast");
+
+/* The fixed-point parts of a piece. */
+struct sync_wide {
+    uint32_t *slot;  /* (elements of the piece): 1 + the number of the element's sum, or 0 */
+    int64_t *digits; /* (room, digits of the type) */
+    uint32_t used, room;
+};
 
 size_t wf_sync_piece_size(const struct sync_piece *p)
 {
@@ -28,185 +54,322 @@ uint32_t wf_sync_piece_owner(const struct weft_sync *s, const struct sync_piece 
     return (uint32_t)(w * 64 + (size_t)__builtin_ctzll(bits));
 }
 
+static struct sync_param *param_of(const struct sync_piece *p)
+{
+    return &p->step->params[p->param];
+}
+
+static enum wf_sum_type type_of(const struct sync_piece *p)
+{
+    return (enum wf_sum_type)param_of(p)->type;
+}
+
+void *wf_sync_piece_at(const struct sync_piece *p, uint32_t grad)
+{
+    const struct sync_param *param = param_of(p);
+    return (char *)param->grads[grad] + sync_piece_begin(p) * sync_type_size(param->type);
+}
+
 static enum weft_status no_memory(struct weft_sync *s, struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_NOMEM, "rank %u: no memory for a sum of gradients", s->rank);
 }
 
-/* -- the result ------------------------------------------------------------------------------- */
-
-static void piece_done(struct weft_sync *s, struct sync_piece *p)
+const char *wf_sync_type_name(enum weft_sync_type type)
 {
-    struct sync_param *param = &p->step->params[p->param];
-    if (--param->left == 0 && --p->step->left == 0)
-        s->n_unfinished--;
+    static const char *const names[] = {
+        [WEFT_SYNC_F32] = "fp32", [WEFT_SYNC_BF16] = "bf16", [WEFT_SYNC_F64] = "fp64"};
+    return names[type];
 }
 
-enum weft_status wf_sync_piece_set(struct weft_sync *s, struct sync_piece *p, const float *x,
-                                   struct weft_error *err)
+/* -- elements ------------------------------------------------------------------------------ */
+
+static double get_element(const void *x, enum wf_sum_type type, size_t i)
 {
-    struct sync_param *param = &p->step->params[p->param];
-    (void)err;
-    memcpy(param->grad + sync_piece_begin(p), x, wf_sync_piece_size(p) * sizeof *x);
-    piece_done(s, p);
+    uint32_t bits;
+    float f;
+    switch (type) {
+    case WF_SUM_F32:
+        return (double)((const float *)x)[i];
+    case WF_SUM_BF16:
+        bits = (uint32_t)((const uint16_t *)x)[i] << 16;
+        memcpy(&f, &bits, sizeof f);
+        return (double)f;
+    case WF_SUM_F64:
+        break;
+    }
+    return ((const double *)x)[i];
+}
+
+/* Stores v, which the type can represent. */
+static void put_element(void *x, enum wf_sum_type type, size_t i, double v)
+{
+    float f = (float)v;
+    uint32_t bits;
+    switch (type) {
+    case WF_SUM_F32:
+        ((float *)x)[i] = f;
+        return;
+    case WF_SUM_BF16:
+        memcpy(&bits, &f, sizeof bits);
+        ((uint16_t *)x)[i] = (uint16_t)(bits >> 16);
+        return;
+    case WF_SUM_F64:
+        ((double *)x)[i] = v;
+        return;
+    }
+}
+
+/* -- fixed-point sums ---------------------------------------------------------------------- */
+
+static void free_sums(struct weft_sync *s, struct sync_piece *p)
+{
+    if (p->wide != NULL) {
+        wf_sync_pool_free(&s->pool, p->wide->slot);
+        wf_sync_pool_free(&s->pool, p->wide->digits);
+    }
+    wf_sync_pool_free(&s->pool, p->wide);
+    wf_sync_pool_free(&s->pool, p->rest);
+    wf_sync_pool_free(&s->pool, p->sum);
+    p->sum = p->rest = NULL;
+    p->wide = NULL;
+}
+
+static bool make_wide(struct weft_sync *s, struct sync_piece *p)
+{
+    size_t bytes = wf_sync_piece_size(p) * sizeof *p->wide->slot;
+    p->wide = wf_sync_pool_alloc(&s->pool, sizeof *p->wide);
+    if (p->wide == NULL)
+        return false;
+    *p->wide = (struct sync_wide){.slot = wf_sync_pool_alloc(&s->pool, bytes)};
+    if (p->wide->slot == NULL)
+        return false;
+    memset(p->wide->slot, 0, bytes);
+    return true;
+}
+
+static bool grow_wide(struct weft_sync *s, struct sync_wide *w, size_t n_digits)
+{
+    uint32_t room = w->room == 0 ? 16 : 2 * w->room;
+    size_t each = n_digits * sizeof *w->digits;
+    int64_t *digits = wf_sync_pool_alloc(&s->pool, room * each);
+    if (digits == NULL)
+        return false;
+    if (w->used != 0)
+        memcpy(digits, w->digits, w->used * each);
+    wf_sync_pool_free(&s->pool, w->digits);
+    w->digits = digits;
+    w->room = room;
+    return true;
+}
+
+/* Adds x to the fixed-point sum of element i. */
+static enum weft_status add_wide(struct weft_sync *s, struct sync_piece *p, size_t i, double x,
+                                 struct weft_error *err)
+{
+    size_t n_digits = wf_wide_digits(type_of(p));
+    if (p->wide == NULL && !make_wide(s, p))
+        return no_memory(s, err);
+    struct sync_wide *w = p->wide;
+    if (w->slot[i] == 0) {
+        if (w->used == w->room && !grow_wide(s, w, n_digits))
+            return no_memory(s, err);
+        memset(w->digits + w->used * n_digits, 0, n_digits * sizeof *w->digits);
+        w->slot[i] = ++w->used;
+    }
+    wf_wide_add(w->digits + (w->slot[i] - 1) * n_digits, type_of(p), x);
     return WEFT_OK;
 }
 
-/* Splits each sum of a piece into an upper and a lower half of 32 bits.  In some orders of the
- * terms a partial sum may leave the range, in other orders not, but the order must not decide
- * between a result and an error.  The first partial sum beyond 2^12 is still exact, because its
- * terms are below 2^12 and the integer has room up to 2^13.  From then on the piece uses two
- * halves, which have room for any number of terms. */
-static bool widen(struct weft_sync *s, struct sync_piece *p, size_t n)
+/* -- the result ---------------------------------------------------------------------------- */
+
+static void piece_done(struct weft_sync *s, struct sync_piece *p)
 {
-    p->high = wf_sync_pool_alloc(&s->pool, n * sizeof *p->high);
-    if (p->high == NULL)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        p->high[i] = p->sum[i] >> 32;
-        p->sum[i] &= UINT32_MAX;
-    }
-    return true;
+    struct sync_param *param = param_of(p);
+    if (--param->left == 0)
+        wf_sync_param_done(s, p->step, param);
 }
 
-static void add_wide(struct sync_piece *p, size_t at, const int64_t *x, size_t n)
+/* Copies the result to all gradients of this rank.  `x` may be one of them. */
+static void copy_result(const struct sync_piece *p, const void *x)
 {
-    for (size_t i = 0; i < n; i++) {
-        p->high[at + i] += x[i] >> 32;
-        p->sum[at + i] += x[i] & UINT32_MAX;
+    const struct sync_param *param = param_of(p);
+    size_t bytes = wf_sync_piece_size(p) * sync_type_size(param->type);
+    for (uint32_t i = 0; i < param->n_grads; i++) {
+        void *to = wf_sync_piece_at(p, i);
+        if (to != x)
+            memcpy(to, x, bytes);
     }
 }
 
-/* Joins the halves of the sums.  Returns false if the sum is out of range. */
-static bool narrow(struct sync_piece *p, size_t n)
+void wf_sync_piece_set(struct weft_sync *s, struct sync_piece *p, const void *x)
 {
-    const int64_t limit = INT64_C(1) << (WF_EXACT_BITS + 12 - 32);
-    for (size_t i = 0; i < n; i++) {
-        int64_t high = p->high[i] + (p->sum[i] >> 32);
-        int64_t low = p->sum[i] & UINT32_MAX;
-        /* The sum is high + low / 2^32; -limit is out of range as well. */
-        if (high >= limit || high < -limit || (high == -limit && low == 0))
-            return false;
-        p->sum[i] = high * (INT64_C(1) << 32) + low;
+    copy_result(p, x);
+    piece_done(s, p);
+}
+
+/* Computes element i from its three parts. */
+static double round_wide(const struct sync_piece *p, size_t i, uint32_t of)
+{
+    int64_t digits[WF_WIDE_MAX_DIGITS] = {0};
+    enum wf_sum_type type = type_of(p);
+    size_t n_digits = wf_wide_digits(type);
+    if (p->wide != NULL && p->wide->slot[i] != 0)
+        memcpy(digits, p->wide->digits + (p->wide->slot[i] - 1) * n_digits,
+               n_digits * sizeof *digits);
+    wf_wide_add(digits, type, p->sum[i]);
+    if (p->rest != NULL)
+        wf_wide_add(digits, type, p->rest[i]);
+    return wf_wide_round(digits, type, of);
+}
+
+/* Rounds the sums to `out`.  Elements that double precision does not decide, and elements with
+ * a fixed-point part, are computed from all parts. */
+static enum weft_status round_sums(struct weft_sync *s, const struct sync_piece *p, void *out,
+                                   struct weft_error *err)
+{
+    const struct sync_param *param = param_of(p);
+    enum wf_sum_type type = type_of(p);
+    size_t n = wf_sync_piece_size(p);
+    uint32_t of = s->op == WEFT_SYNC_MEAN ? param->all_grads : 1;
+    bool undecided = s->ops->round(out, p->sum, p->rest, of, type, n);
+    for (size_t i = 0; i < n && (undecided || p->wide != NULL); i++) {
+        if (!isnan(get_element(out, type, i)) && (p->wide == NULL || p->wide->slot[i] == 0))
+            continue;
+        double v = round_wide(p, i, of);
+        if (isinf(v))
+            return WEFT_FAIL(err, WEFT_NUMERIC,
+                             "step %" PRIu64 ", parameter %u: the %s of element %zu is out of "
+                             "the range of %s (computed by rank %u); scale the gradients down",
+                             p->step->number, param->id,
+                             s->op == WEFT_SYNC_MEAN ? "mean" : "sum", sync_piece_begin(p) + i,
+                             wf_sync_type_name(param->type), s->rank);
+        put_element(out, type, i, v);
     }
-    return true;
-}
-
-static void mean(float *out, const int64_t *sums, size_t n, uint32_t of)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = (float)((double)sums[i] * 0x1p-50 / of);
-}
-
-static enum weft_status out_of_range(struct weft_sync *s, const struct sync_piece *p,
-                                     const char *what, struct weft_error *err)
-{
-    return WEFT_FAIL(err, WEFT_NUMERIC,
-                     "step %" PRIu64 ", parameter %u: %s (elements %zu to %zu; found by rank "
-                     "%u); gradients and their sums must stay below 4096",
-                     p->step->number, p->step->params[p->param].id, what, sync_piece_begin(p),
-                     sync_piece_begin(p) + wf_sync_piece_size(p) - 1, s->rank);
+    return WEFT_OK;
 }
 
 static enum weft_status finish(struct weft_sync *s, struct sync_piece *p,
                                struct weft_error *err)
 {
-    struct sync_param *param = &p->step->params[p->param];
+    struct sync_param *param = param_of(p);
     const uint64_t *rank_bits = p->step->rank_bits + p->param * s->words;
-    size_t n = wf_sync_piece_size(p);
-    float *out = param->grad + sync_piece_begin(p);
-    if (p->high != NULL && !narrow(p, n))
-        return out_of_range(s, p, "a sum is out of range", err);
-    if (s->op == WEFT_SYNC_MEAN)
-        mean(out, p->sum, n, param->n_ranks);
-    else
-        s->ops->exact_to_f32(out, p->sum, n);
+    size_t n = wf_sync_piece_size(p), bytes = n * sync_type_size(param->type);
+    void *out = wf_sync_piece_at(p, 0);
+
+    WEFT_TRY(round_sums(s, p, out, err));
     struct sync_record record = {.kind = SYNC_KIND_RESULT,
+                                 .type = (uint8_t)param->type,
                                  .id = param->id,
                                  .step = p->step->number,
                                  .piece = p->index,
                                  .n = (uint32_t)n};
+
     for (size_t w = 0; w < s->words; w++)
         for (uint64_t bits = rank_bits[w]; bits != 0; bits &= bits - 1) {
             uint32_t r = (uint32_t)(w * 64 + (size_t)__builtin_ctzll(bits));
             void *at;
             if (r == s->rank)
                 continue;
-            WEFT_TRY(wf_sync_link_put(s, r, record, n * sizeof *out, &at, err));
-            memcpy(at, out, n * sizeof *out);
+            WEFT_TRY(wf_sync_link_put(s, r, record, bytes, &at, err));
+            memcpy(at, out, bytes);
         }
-    wf_sync_pool_free(&s->pool, p->sum);
-    wf_sync_pool_free(&s->pool, p->high);
-    p->sum = p->high = NULL;
+
+    copy_result(p, out);
+    free_sums(s, p);
     piece_done(s, p);
     return WEFT_OK;
 }
 
-/* -- contributions ---------------------------------------------------------------------------- */
+/* -- contributions ------------------------------------------------------------------------- */
 
-/* Adds a contribution.  Returns true if an element is out of range. */
-static bool add_first(struct weft_sync *s, struct sync_piece *p, const float *x, size_t n)
+/* Adds the elements of x that the vector operations skipped.  `at` is the position of x in the
+ * piece. */
+static enum weft_status add_skipped(struct weft_sync *s, struct sync_piece *p, uint32_t from,
+                                    const void *x, size_t at, size_t n, struct weft_error *err)
 {
-    return s->ops->sink_add((struct wf_sink){.exact = p->sum, .fresh = true}, x, n);
+    for (size_t i = 0; i < n; i++) {
+        double v = get_element(x, type_of(p), i);
+        if (!isfinite(v))
+            return WEFT_FAIL(err, WEFT_NUMERIC,
+                             "step %" PRIu64 ", parameter %u: the gradient of rank %u is not "
+                             "finite (element %zu is %g; found by rank %u)",
+                             p->step->number, param_of(p)->id, from,
+                             sync_piece_begin(p) + at + i, v, s->rank);
+        if (fabs(v) >= WF_SUM_LIMIT)
+            WEFT_TRY(add_wide(s, p, at + i, v, err));
+    }
+    return WEFT_OK;
 }
 
-static bool add_more(struct weft_sync *s, struct sync_piece *p, const float *x, size_t n,
-                     bool *beyond)
+/* Adds the rounding errors of n sums, from position `at` on, to `rest`. */
+static enum weft_status add_lost(struct weft_sync *s, struct sync_piece *p, size_t at, size_t n,
+                                 struct weft_error *err)
 {
-    struct wf_sink scratch = {.exact = s->scratch, .fresh = true};
-    bool invalid = false;
+    if (p->rest == NULL) {
+        size_t bytes = wf_sync_piece_size(p) * sizeof *p->rest;
+        p->rest = wf_sync_pool_alloc(&s->pool, bytes);
+        if (p->rest == NULL)
+            return no_memory(s, err);
+        memset(p->rest, 0, bytes);
+    }
+    unsigned flags = s->ops->add(p->rest + at, s->lost_rest, s->lost, WF_SUM_F64, n);
+    for (size_t i = 0; i < n && (flags & WF_SUM_LOST) != 0; i++)
+        if (s->lost_rest[i] != 0)
+            WEFT_TRY(add_wide(s, p, at + i, s->lost_rest[i], err));
+    return WEFT_OK;
+}
+
+static enum weft_status add_gradient(struct weft_sync *s, struct sync_piece *p, uint32_t from,
+                                     const void *x, struct weft_error *err)
+{
+    enum wf_sum_type type = type_of(p);
+    size_t n = wf_sync_piece_size(p);
+    bool fresh = p->sum == NULL;
+    if (fresh)
+        p->sum = wf_sync_pool_alloc(&s->pool, n * sizeof *p->sum);
+    if (p->sum == NULL)
+        return no_memory(s, err);
     for (size_t at = 0; at < n; at += SYNC_TILE) {
         size_t m = wf_size_min(SYNC_TILE, n - at);
-        invalid |= s->ops->sink_add(scratch, x + at, m);
-        if (invalid)
-            break;
-        if (p->high != NULL)
-            add_wide(p, at, s->scratch, m);
-        else
-            *beyond |= s->ops->exact_merge(p->sum + at, s->scratch, m);
+        const void *tile = (const char *)x + at * wf_sum_type_size(type);
+        unsigned flags = fresh ? s->ops->set(p->sum + at, tile, type, m)
+                               : s->ops->add(p->sum + at, s->lost, tile, type, m);
+        if ((flags & WF_SUM_LOST) != 0)
+            WEFT_TRY(add_lost(s, p, at, m, err));
+        if ((flags & WF_SUM_SKIPPED) != 0)
+            WEFT_TRY(add_skipped(s, p, from, tile, at, m, err));
     }
-    return invalid;
+    return WEFT_OK;
 }
 
 enum weft_status wf_sync_piece_add(struct weft_sync *s, struct sync_piece *p, uint32_t from,
-                                   const float *x, struct weft_error *err)
+                                   const void *x, struct weft_error *err)
 {
-    size_t n = wf_sync_piece_size(p);
-    bool invalid, beyond = false;
-    if (p->sum == NULL) {
-        p->sum = wf_sync_pool_alloc(&s->pool, n * sizeof *p->sum);
-        if (p->sum == NULL)
-            return no_memory(s, err);
-        invalid = add_first(s, p, x, n);
-    } else {
-        invalid = add_more(s, p, x, n, &beyond);
-    }
-    if (invalid) {
-        char what[64];
-        snprintf(what, sizeof what, "the gradient of rank %u is out of range", from);
-        return out_of_range(s, p, what, err);
-    }
-    if (beyond && !widen(s, p, n))
-        return no_memory(s, err);
+    WEFT_TRY(add_gradient(s, p, from, x, err));
     s->counts.work++;
     p->got++;
-    if (p->step->open && p->got == p->step->params[p->param].n_ranks)
+    if (p->step->open && p->got == param_of(p)->all_grads)
         return finish(s, p, err);
     return WEFT_OK;
 }
 
 enum weft_status wf_sync_contribute(struct weft_sync *s, struct sync_step *step,
-                                    struct sync_param *param, struct weft_error *err)
+                                    struct sync_param *param, uint32_t grad,
+                                    struct weft_error *err)
 {
-    if (param->n_pieces == 0 && --step->left == 0)
-        s->n_unfinished--;
+    if (param->n_pieces == 0 && grad + 1 == param->n_grads)
+        wf_sync_param_done(s, step, param);
     for (uint32_t i = 0; i < param->n_pieces; i++) {
         struct sync_piece *p = &step->pieces[param->first + i];
         uint32_t owner = wf_sync_piece_owner(s, p);
         if (owner == s->rank) {
-            WEFT_TRY(wf_sync_piece_add(s, p, owner, param->grad + sync_piece_begin(p), err));
+            WEFT_TRY(wf_sync_piece_add(s, p, owner, wf_sync_piece_at(p, grad), err));
             continue;
         }
+        /* A piece with gradients that are not sent yet is in the queue already. */
+        if (p->sent != grad)
+            continue;
         struct sync_peer *peer = &s->peers[owner];
         p->next = NULL;
         *peer->pending_end = p;

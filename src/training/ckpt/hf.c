@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/input.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "planning/spec/hf_config.h"
@@ -48,12 +49,6 @@ static bool has_prefix(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-static bool has_suffix(const char *s, const char *suffix)
-{
-    size_t n = strlen(s), m = strlen(suffix);
-    return n >= m && strcmp(s + n - m, suffix) == 0;
-}
-
 /* Returns true for a tensor that is not read: a non-weight tensor of an old file, or the copy
  * of a tied weight. */
 static bool is_ignored(const struct weft_model *m, const char *name)
@@ -61,8 +56,9 @@ static bool is_ignored(const struct weft_model *m, const char *name)
     if (m->tied && strcmp(name, "lm_head.weight") == 0)
         return true;
     if (m->arch == WEFT_ARCH_GPT2)
-        return has_suffix(name, ".attn.bias") || has_suffix(name, ".attn.masked_bias");
-    return has_suffix(name, ".rotary_emb.inv_freq");
+        return wf_path_ends_in(name, ".attn.bias") ||
+               wf_path_ends_in(name, ".attn.masked_bias");
+    return wf_path_ends_in(name, ".rotary_emb.inv_freq");
 }
 
 /* Returns the name of a tensor in current versions of transformers, or NULL if memory runs out.
@@ -125,7 +121,7 @@ static enum weft_status open_file(struct wf_hf *hf, const char *name, struct wef
 static bool is_plain_file_name(const char *name)
 {
     return name[0] != '.' && strlen(name) <= MAX_FILE_NAME && wf_is_printable(name) &&
-           strchr(name, '/') == NULL && has_suffix(name, ".safetensors");
+           strchr(name, '/') == NULL && wf_path_ends_in(name, ".safetensors");
 }
 
 static int compare_strings(const void *a, const void *b)
@@ -171,8 +167,7 @@ static enum weft_status list_files(const char *path, json_t *map, const char ***
 
 static const char *file_name(const struct wf_safetensors *file)
 {
-    const char *path = wf_safetensors_path(file), *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
+    return wf_path_name(wf_safetensors_path(file));
 }
 
 /* Checks that weight_map assigns each tensor of `file` to `file`.  The caller also checks that
@@ -366,11 +361,6 @@ const struct weft_model *wf_hf_model(const struct wf_hf *hf)
 size_t wf_hf_count(const struct wf_hf *hf)
 {
     return hf->n_tensors;
-}
-
-const char *wf_hf_name(const struct wf_hf *hf, size_t i)
-{
-    return hf->tensors[i].name;
 }
 
 uint64_t wf_hf_elements(const struct wf_hf *hf)

@@ -41,8 +41,6 @@ const struct weft_model *wf_hf_model(const struct wf_hf *hf);
 
 /* Returns the number of tensors, without the ignored tensors. */
 size_t wf_hf_count(const struct wf_hf *hf);
-/* Returns the name of the i-th tensor in alphabetical order.  The pointer is borrowed. */
-const char *wf_hf_name(const struct wf_hf *hf, size_t i);
 /* Returns the total number of elements of these tensors. */
 uint64_t wf_hf_elements(const struct wf_hf *hf);
 
@@ -102,9 +100,10 @@ enum weft_status wf_hf_writer_new(const char *dir, const struct weft_model *mode
 enum weft_status wf_hf_writer_append(struct wf_hf_writer *w, const float *values, size_t n,
                                      struct weft_error *err);
 
+enum { WF_HF_MAX_COPIED = 16 };
+
 /* Copies a file, such as tokenizer.json, into the directory.  Must be called before
  * wf_hf_writer_finish().  `name` is borrowed until the writer is freed.  Local. */
-enum { WF_HF_MAX_COPIED = 16 };
 enum weft_status wf_hf_writer_copy(struct wf_hf_writer *w, const char *name, const char *from,
                                    struct weft_error *err);
 

@@ -297,7 +297,10 @@ void wf_hf_writer_free(struct wf_hf_writer *w)
 {
     if (w == NULL)
         return;
+
     wf_safetensors_writer_free(w->file);
+
+    /* Removes the files of a directory that was not committed. */
     if (w->tmp != NULL) {
         char name[FILE_NAME_SIZE];
         for (size_t i = 0; i <= w->current && i < w->n_shards; i++) {
@@ -310,12 +313,14 @@ void wf_hf_writer_free(struct wf_hf_writer *w)
         remove_file(w->tmp, "model.safetensors.index.json");
         rmdir(w->tmp);
     }
+
     for (size_t i = 0; i < w->n_entries; i++)
         free((char *)w->entries[i].name);
     for (size_t i = 0; i < w->n_pairs; i++) {
         free((char *)w->pairs[i].key);
         free((char *)w->pairs[i].value);
     }
+
     free(w->entries);
     free(w->pairs);
     free(w->shards);

@@ -1,3 +1,5 @@
+/* Reads model files of llm.c.  A table lists the tensors in the order of the file.  Their
+ * offsets are computed when a file is opened, and a tensor is converted when it is read. */
 #include "training/ckpt/llmc.h"
 
 #include <stdio.h>
@@ -47,7 +49,7 @@ struct wf_llmc {
     uint64_t begin[N_KINDS + 1]; /* number of elements in the file before each kind */
 };
 
-/* -- opening -------------------------------------------------------------------------------- */
+/* -- opening ------------------------------------------------------------------------------- */
 
 static uint32_t number_at(const unsigned char *header, size_t i)
 {
@@ -201,7 +203,7 @@ void wf_llmc_sizes(const struct wf_llmc *f, uint64_t *n_tensors, uint64_t *n_ele
     *n_elements = f->begin[N_KINDS] - (uint64_t)(f->padded - f->model.vocab) * f->model.dim;
 }
 
-/* -- reading -------------------------------------------------------------------------------- */
+/* -- reading ------------------------------------------------------------------------------- */
 
 /* Finds the kind and the layer of a tensor.  Returns false if the name is unknown. */
 static bool find(const struct wf_llmc *f, const char *name, size_t *kind, uint32_t *layer)

@@ -96,6 +96,7 @@ static enum weft_status scan_header(const struct wf_safetensors *s, const char *
 {
     size_t depth = 0, n_commas = 0;
     bool in_string = false;
+
     for (size_t i = 0; i < len; i++) {
         char c = text[i];
         if (in_string) {
@@ -118,6 +119,7 @@ static enum weft_status scan_header(const struct wf_safetensors *s, const char *
                              i + LENGTH_BYTES, MAX_COMMAS);
         }
     }
+
     return WEFT_OK;
 }
 

@@ -11,6 +11,7 @@
  * The reader is stricter than the reference implementation: it rejects files that different
  * readers could interpret differently, for example files with duplicate keys, bytes that belong
  * to no tensor, or names with a slash.
+ *
  * Time and memory are proportional to the size of the file, even for malicious files.  Every
  * error names the file and the tensor or the byte.
  */

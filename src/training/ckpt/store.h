@@ -11,8 +11,9 @@
  * collects the blobs and commits the checkpoint.
  *
  *     every rank   WEFT_TRY(wf_store_writer_new(root, step, run, rank, &w, err));
- *                  WEFT_TRY(wf_store_writer_add(w, "wte.weight", 2, shape, WF_STORE_FIELD_VALUE,
- *                                                 begin, values, n, err));    ... and so on
+ *                  WEFT_TRY(wf_store_writer_add(w, "wte.weight", 2, shape,
+ *                                               WF_STORE_FIELD_VALUE, begin, values, n, err));
+ *                  ... and so on
  *                  WEFT_TRY(wf_store_writer_finish(w, &blob, &bytes, err));
  *     one rank     WEFT_TRY(wf_store_commit(&all, keep, err));
  *     every rank   wf_store_writer_free(w);
@@ -121,9 +122,6 @@ enum weft_status wf_store_writer_add(struct wf_store_writer *w, const char *para
                                      enum wf_store_field field, uint64_t begin,
                                      const float *values, uint64_t n, struct weft_error *err);
 
-/* Returns the size of the file in bytes, without its header. */
-uint64_t wf_store_writer_bytes(const struct wf_store_writer *w);
-
 /* Writes the file and makes it durable.  Removes the file on error.  *blob is a description of
  * the file for wf_store_commit(); the caller frees *blob. */
 enum weft_status wf_store_writer_finish(struct wf_store_writer *w, char **blob, size_t *bytes,
@@ -189,12 +187,17 @@ enum weft_status wf_ckpt_open_newest_below(const char *root, uint64_t below, boo
                                            struct weft_error *err);
 void wf_ckpt_free(struct wf_ckpt *s); /* NULL is allowed */
 
-/* The following functions return values of the manifest.  Strings are borrowed until the
- * checkpoint is freed. */
+/* Strings that these functions return are borrowed until the checkpoint is freed. */
+
+/* Returns the path of the checkpoint. */
 const char *wf_ckpt_path(const struct wf_ckpt *s);
+/* Returns the number of steps that were completed. */
 uint64_t wf_ckpt_step(const struct wf_ckpt *s);
+/* Returns the name of the run. */
 const char *wf_ckpt_run(const struct wf_ckpt *s);
+/* Returns the settings of the run. */
 const char *wf_ckpt_config(const struct wf_ckpt *s);
+/* Returns the config.json of the model. */
 const char *wf_ckpt_model(const struct wf_ckpt *s);
 
 struct wf_ckpt_param {

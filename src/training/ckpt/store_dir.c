@@ -16,6 +16,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/input.h"
+#include "base/numbers.h"
 #include "base/printable.h"
 #include "training/ckpt/store_priv.h"
 
@@ -23,27 +25,18 @@
 
 #define FILE_PREFIX "rank-"
 #define FILE_SUFFIX ".safetensors"
-#define STEP_PREFIX "step-"
 #define TEMPORARY_SUFFIX ".tmp"
 
 void wf_store_step_name(uint64_t step, char out[STORE_STEP_NAME_SIZE])
 {
-    snprintf(out, STORE_STEP_NAME_SIZE, STEP_PREFIX "%08" PRIu64, step);
+    wf_step_name_print(step, WF_STEP_DIGITS_CHECKPOINT, out);
 }
 
 bool wf_store_parse_step(const char *name, uint64_t *step)
 {
-    size_t prefix = strlen(STEP_PREFIX);
-    if (strncmp(name, STEP_PREFIX, prefix) != 0)
-        return false;
-    size_t digits = strspn(name + prefix, "0123456789");
-    if (digits < 8 || digits > 19 || name[prefix + digits] != '\0')
-        return false;
-    /* Accept only the spelling of wf_store_step_name(), so that no step has two directories. */
-    char canonical[STORE_STEP_NAME_SIZE];
-    *step = strtoull(name + prefix, NULL, 10);
-    wf_store_step_name(*step, canonical);
-    return *step <= STORE_MAX_STEP && strcmp(canonical, name) == 0;
+    const char *rest;
+    return wf_step_name_parse(name, WF_STEP_DIGITS_CHECKPOINT, step, &rest) && *rest == '\0' &&
+           *step <= STORE_MAX_STEP;
 }
 
 void wf_store_file_name(uint32_t rank, char out[STORE_FILE_NAME_SIZE])
@@ -69,9 +62,11 @@ void wf_store_temporary_name(uint64_t step, const char *run, char out[STORE_TMP_
 
 static bool is_temporary_name(const char *name)
 {
-    size_t len = strlen(name), suffix = strlen(TEMPORARY_SUFFIX);
-    return strncmp(name, "." STEP_PREFIX, strlen("." STEP_PREFIX)) == 0 && len > suffix &&
-           strcmp(name + len - suffix, TEMPORARY_SUFFIX) == 0;
+    uint64_t step;
+    const char *rest;
+    return name[0] == '.' &&
+           wf_step_name_parse(name + 1, WF_STEP_DIGITS_CHECKPOINT, &step, &rest) &&
+           wf_path_ends_in(rest, TEMPORARY_SUFFIX);
 }
 
 const char *wf_store_run_error(const char *run)
@@ -295,7 +290,7 @@ enum weft_status wf_store_abort(const char *root, uint64_t step, const char *run
     return st;
 }
 
-/* -- start of a run ----------------------------------------------------------------------- */
+/* -- start of a run ------------------------------------------------------------------------ */
 
 /* Removes a temporary directory that no process has locked.  Removes nothing if the file system
  * cannot lock directories. */
@@ -372,12 +367,13 @@ enum weft_status wf_store_check_space(const char *root, uint64_t bytes, struct w
     struct statvfs vfs;
     if (statvfs(root, &vfs) != 0)
         return WEFT_OK; /* the later writes report an error */
-    double mib = 1 << 20, available = (double)vfs.f_bavail * (double)vfs.f_frsize;
+    double available = (double)vfs.f_bavail * (double)vfs.f_frsize;
     /* A file system that reports 0 blocks does not report its free space. */
     if (vfs.f_blocks == 0 || available >= (double)bytes)
         return WEFT_OK;
+    char need[WF_NUMBER_CHARS], have[WF_NUMBER_CHARS];
     return WEFT_FAIL(err, WEFT_IO,
-                     "a checkpoint needs %.1f MiB, but only %.1f MiB are free at %.160s; free "
-                     "some space",
-                     (double)bytes / mib, available / mib, root);
+                     "a checkpoint needs %s, but only %s are free at %.160s; free some space",
+                     wf_bytes_print(need, (double)bytes, WF_BYTES_BINARY),
+                     wf_bytes_print(have, available, WF_BYTES_BINARY), root);
 }

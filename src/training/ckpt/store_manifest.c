@@ -209,6 +209,7 @@ static enum weft_status check_coverage(const struct wf_manifest_param *p, size_t
 {
     enum wf_store_field field = p->pieces[*at].field;
     uint64_t end = 0;
+
     for (; *at < p->n_pieces && p->pieces[*at].field == field; ++*at) {
         const struct wf_manifest_piece *piece = &p->pieces[*at];
         if (piece->begin != end)
@@ -220,6 +221,7 @@ static enum weft_status check_coverage(const struct wf_manifest_param *p, size_t
                 wf_printable(p->info.name).at, piece->begin < end ? "duplicated" : "missing");
         end = piece->begin + piece->n;
     }
+
     if (end != p->info.n)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s: elements %" PRIu64 " .. %" PRIu64

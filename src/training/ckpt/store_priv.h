@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "base/step_name.h"
 #include "training/ckpt/store.h"
 #include "training/ckpt/xxh3.h"
 
@@ -101,15 +102,16 @@ enum weft_status wf_manifest_parse(const char *bytes, size_t len, const char *so
 #define STORE_MANIFEST_FILE "manifest.json"
 #define STORE_TOKENIZER_FILE "tokenizer.json" /* only in converted checkpoints */
 
-enum { STORE_STEP_NAME_SIZE = 32, STORE_TMP_NAME_SIZE = 128 };
+enum { STORE_STEP_NAME_SIZE = WF_STEP_NAME_SIZE, STORE_TMP_NAME_SIZE = 128 };
 
 /* The maximum step number: less than 2^63, the limit of JSON integers. */
 #define STORE_MAX_STEP (UINT64_MAX / 4)
 
-/* The name functions print, in this order, step-00000120, rank-00001.safetensors and
- * .step-00000130.RUN.tmp. */
+/* Prints the name of a checkpoint: step-00000120. */
 void wf_store_step_name(uint64_t step, char out[STORE_STEP_NAME_SIZE]);
+/* Prints the name of a rank's file: rank-00001.safetensors. */
 void wf_store_file_name(uint32_t rank, char out[STORE_FILE_NAME_SIZE]);
+/* Prints the name of a checkpoint that is being written: .step-00000130.RUN.tmp. */
 void wf_store_temporary_name(uint64_t step, const char *run, char out[STORE_TMP_NAME_SIZE]);
 
 /* Returns true for names that wf_store_file_name() prints. */

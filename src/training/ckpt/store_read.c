@@ -469,11 +469,13 @@ static enum weft_status find_newest(const char *root, int root_fd, const uint64_
 {
     struct weft_error why = {.msg = ""}, first = {.msg = "there is no older one"};
     bool tried = false;
+
     for (size_t i = 0; i < n; i++) {
         char name[STORE_STEP_NAME_SIZE];
         struct wf_ckpt *s = NULL;
         if (steps[i] >= below)
             continue;
+
         wf_store_step_name(steps[i], name);
         enum weft_status st = wf_ckpt_open_at(root, root_fd, name, &s, &why);
         if (st == WEFT_OK && verify)
@@ -482,6 +484,7 @@ static enum weft_status find_newest(const char *root, int root_fd, const uint64_
             *out = s;
             return WEFT_OK;
         }
+
         wf_ckpt_free(s);
         if (st == WEFT_NOMEM) /* the checkpoint itself may be valid */
             return WEFT_FAIL(err, st, "%s", why.msg);
@@ -491,6 +494,7 @@ static enum weft_status find_newest(const char *root, int root_fd, const uint64_
             first = why;
         tried = true;
     }
+
     return WEFT_FAIL(err, WEFT_CKPT,
                      "none of the %zu checkpoints in %.160s can be used: %.200s", n, root,
                      first.msg);

@@ -125,11 +125,6 @@ void wf_store_writer_free(struct wf_store_writer *w)
     free(w);
 }
 
-uint64_t wf_store_writer_bytes(const struct wf_store_writer *w)
-{
-    return w->bytes;
-}
-
 static enum weft_status grow_pending(struct wf_store_writer *w, struct weft_error *err)
 {
     if (w->n_pending < w->pending_cap)

@@ -28,7 +28,7 @@ struct wf_weights {
     struct wf_text note;
 };
 
-/* -- special tokens in config.json ----------------------------------------------------------- */
+/* -- special tokens in config.json --------------------------------------------------------- */
 
 /* Returns the token id at `key`, or the first id if the value is a list.  Returns -1 if the id
  * is missing or not in the vocabulary. */
@@ -66,7 +66,7 @@ static enum weft_status read_special_tokens(struct wf_weights *w, const char *di
     return WEFT_OK;
 }
 
-/* -- opening -------------------------------------------------------------------------------- */
+/* -- opening ------------------------------------------------------------------------------- */
 
 static enum weft_status no_memory(const char *path, struct weft_error *err)
 {
@@ -107,7 +107,7 @@ static enum weft_status open_checkpoint(struct wf_weights *w, const char *path,
     return describe_store(w, err);
 }
 
-/* -- runs ----------------------------------------------------------------------------------- */
+/* -- runs ---------------------------------------------------------------------------------- */
 
 static void write_note(struct wf_weights *w, const char *run, const struct wf_text *skipped)
 {
@@ -159,7 +159,7 @@ static enum weft_status open_final(struct wf_weights *w, const char *run,
     return open_hf(w, path, err);
 }
 
-/* -- kinds of sources ----------------------------------------------------------------------- */
+/* -- kinds of sources ---------------------------------------------------------------------- */
 
 enum { SHOWN = 3 };
 
@@ -274,7 +274,7 @@ const struct wf_hf *wf_weights_hf(const struct wf_weights *w)
     return w->hf;
 }
 
-/* -- reading -------------------------------------------------------------------------------- */
+/* -- reading ------------------------------------------------------------------------------- */
 
 static enum weft_status check_store_names(const struct wf_ckpt *store, const char *const *names,
                                           size_t n, struct weft_error *err)

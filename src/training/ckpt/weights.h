@@ -64,11 +64,12 @@ struct wf_weights_extras {
     void *arg;
 };
 
+struct wf_hf_tensor; /* training/ckpt/hf.h */
+
 /* Writes the weights to `path` as a checkpoint of step `step`.  A run can start from this
  * checkpoint; its moments are zero, and it has no settings.  `tensors` lists all tensors of the
  * model; all tensors are in memory at the same time.  `extras` may be NULL.  The directory is
  * written atomically.  Returns WEFT_USAGE if `path` exists and is not empty.  Local. */
-struct wf_hf_tensor; /* training/ckpt/hf.h */
 enum weft_status wf_weights_to_checkpoint(const struct wf_weights *w,
                                           const struct wf_hf_tensor *tensors, size_t n,
                                           uint64_t step, const struct wf_weights_extras *extras,

@@ -1,3 +1,5 @@
+/* Hashes weights tensor by tensor.  Tensors are read in pieces, so the memory does not depend
+ * on the size of the model. */
 #include "training/ckpt/weights_hash.h"
 
 #include <stdlib.h>

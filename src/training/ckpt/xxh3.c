@@ -1,3 +1,4 @@
+/* Calls libxxhash and prints its hashes as text.  No other file uses libxxhash. */
 #include "training/ckpt/xxh3.h"
 
 #include <stdio.h>

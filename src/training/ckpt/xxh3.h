@@ -20,8 +20,11 @@ struct wf_xxh3_hasher; /* opaque: hashes bytes that arrive in blocks */
  * update. */
 struct wf_xxh3_hasher *wf_xxh3_hasher_new(void);
 void wf_xxh3_hasher_free(struct wf_xxh3_hasher *h); /* NULL is allowed */
+/* Starts a new hash. */
 void wf_xxh3_hasher_reset(struct wf_xxh3_hasher *h);
+/* Adds n bytes to the hash. */
 void wf_xxh3_hasher_update(struct wf_xxh3_hasher *h, const void *bytes, size_t n);
+/* Returns the hash of all bytes since the last reset. */
 struct wf_xxh3 wf_xxh3_hasher_digest(const struct wf_xxh3_hasher *h);
 
 #endif

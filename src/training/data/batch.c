@@ -1,3 +1,5 @@
+/* Computes the position of each row of a step, in file order or in a random order, and reads
+ * the tokens of the rows. */
 #include "training/data/batch.h"
 
 #include <inttypes.h>
@@ -28,7 +30,7 @@ enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *s
     return WEFT_OK;
 }
 
-/* -- a random order without a table --------------------------------------------------------- */
+/* -- a random order without a table -------------------------------------------------------- */
 
 /* Four rounds suffice; the cost of two more is negligible compared with a read. */
 enum { ROUNDS = 6 };
@@ -65,7 +67,7 @@ uint64_t wf_permute(uint64_t seed, uint64_t epoch, uint64_t n, uint64_t i)
     return i;
 }
 
-/* -- rows ----------------------------------------------------------------------------------- */
+/* -- rows ---------------------------------------------------------------------------------- */
 
 uint64_t wf_batch_position(const struct wf_batch *b, uint64_t step, uint32_t row)
 {

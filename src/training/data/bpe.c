@@ -1,3 +1,5 @@
+/* Merges the bytes of a piece of text into tokens.  Short pieces are scanned for the pair of
+ * the lowest rank; long pieces use a heap of pairs, which takes O(n log n) time. */
 #include "training/data/bpe.h"
 
 #include <stdlib.h>
@@ -18,7 +20,7 @@ static struct wf_merge find_merge(const struct weft_tokenizer *t, int32_t left, 
     return m;
 }
 
-/* -- short pieces --------------------------------------------------------------------------- */
+/* -- short pieces -------------------------------------------------------------------------- */
 
 static size_t encode_short(const struct weft_tokenizer *t, const unsigned char *piece, size_t n,
                            int32_t *out)
@@ -54,7 +56,7 @@ static size_t encode_short(const struct weft_tokenizer *t, const unsigned char *
     return n;
 }
 
-/* -- long pieces: a linked list of tokens and a heap of their pairs ---------------------------- */
+/* -- long pieces: a linked list of tokens and a heap of their pairs ------------------------ */
 
 struct wf_bpe_node {
     int32_t token; /* WEFT_NO_TOKEN: this node was merged into the previous node */

@@ -5,6 +5,7 @@
 
 #include "training/data/tokenizer_priv.h"
 
+/* Returns a number that identifies a pair. */
 static inline uint64_t wf_bpe_key(struct wf_token_pair pair)
 {
     return (uint64_t)(uint32_t)pair.left << 32 | (uint32_t)pair.right;

@@ -67,7 +67,7 @@ static bool reserve_one(void **at, size_t n, size_t *cap, size_t size)
     return true;
 }
 
-/* -- the heap -------------------------------------------------------------------------------- */
+/* -- the heap ------------------------------------------------------------------------------ */
 
 static bool comes_first(const struct trainer *x, struct heap_entry a, struct heap_entry b)
 {
@@ -105,7 +105,7 @@ static struct heap_entry pop(struct trainer *x)
     return top;
 }
 
-/* -- counts of pairs ------------------------------------------------------------------------- */
+/* -- counts of pairs ----------------------------------------------------------------------- */
 
 static uint32_t *pair_slot(const struct trainer *x, struct wf_token_pair pair)
 {
@@ -182,7 +182,7 @@ static enum weft_status push_grown(struct trainer *x, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* -- merging --------------------------------------------------------------------------------- */
+/* -- merging ------------------------------------------------------------------------------- */
 
 static struct wf_token_pair pair_at(const int32_t *s, uint32_t i)
 {
@@ -288,7 +288,7 @@ static enum weft_status learn(struct trainer *x, struct weft_error *err)
     return WEFT_OK;
 }
 
-/* -- setup ------------------------------------------------------------------------------------ */
+/* -- setup --------------------------------------------------------------------------------- */
 
 /* Assigns ids 0 .. 255 to the bytes in the order of their characters, as in GPT-2. */
 static enum weft_status start_vocab(struct trainer *x, uint32_t n_vocab, struct weft_error *err)

@@ -1,3 +1,5 @@
+/* Counts words in a hash table.  Each thread counts the words of its segments in a table of its
+ * own, and the tables are added at the end. */
 #include "training/data/bpe_words.h"
 
 #include <stdlib.h>
@@ -71,7 +73,7 @@ enum weft_status wf_words_add(struct wf_words *w, const char *bytes, size_t len,
     return WEFT_OK;
 }
 
-/* -- counting with threads ------------------------------------------------------------------ */
+/* -- counting with threads ----------------------------------------------------------------- */
 
 struct counting {
     struct wf_words *words; /* owned: one word list per worker */

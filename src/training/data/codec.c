@@ -1,3 +1,5 @@
+/* Opens a tokenizer as a codec.  A model without a tokenizer uses bytes as tokens if its
+ * vocabulary is large enough. */
 #include "training/data/codec.h"
 
 #include <stdlib.h>
@@ -57,6 +59,16 @@ enum weft_status wf_codec_open(struct wf_codec *codec, const char *tokenizer, ui
                                .release = release,
                                .end = weft_tokenizer_eot(t)};
     return WEFT_OK;
+}
+
+const char *wf_codec_text(const struct wf_codec *codec, int32_t token, size_t *len)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    const char *text = codec->bytes(codec->self, token, len);
+    if (text != NULL)
+        return text;
+    *len = sizeof replacement - 1;
+    return replacement;
 }
 
 void wf_codec_release(struct wf_codec *codec)

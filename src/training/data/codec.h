@@ -28,6 +28,10 @@ struct wf_codec {
  * with wf_codec_release(). */
 enum weft_status wf_codec_open(struct wf_codec *codec, const char *tokenizer, uint32_t vocab,
                                struct weft_error *err);
+/* Returns the bytes of a token, or U+FFFD if the token has no bytes: the vocabulary of a model
+ * may be larger than that of its tokenizer.  codec->bytes must not be NULL.  Borrowed. */
+const char *wf_codec_text(const struct wf_codec *codec, int32_t token, size_t *len);
+
 void wf_codec_release(struct wf_codec *codec); /* a zero-initialized codec is allowed */
 
 #endif

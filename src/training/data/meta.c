@@ -1,3 +1,5 @@
+/* Reads meta.json beside the shards, finds the size of their vocabulary, and checks that it
+ * fits a model. */
 #include "training/data/meta.h"
 
 #include <jansson.h>
@@ -11,7 +13,7 @@
 #include "base/input.h"
 #include "training/data/tokenizer.h"
 
-/* -- meta.json ------------------------------------------------------------------------------ */
+/* -- meta.json ----------------------------------------------------------------------------- */
 
 /* Returns the length of the directory part of a path, including the final slash. */
 static size_t dir_length(const char *path)
@@ -80,7 +82,7 @@ struct wf_meta wf_meta_read(const struct wf_shards *shards)
     return out;
 }
 
-/* -- the vocabulary ------------------------------------------------------------------------- */
+/* -- the vocabulary ------------------------------------------------------------------------ */
 
 enum weft_status wf_meta_count_tokens(const char *path, uint32_t *out, struct weft_error *err)
 {

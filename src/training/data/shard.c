@@ -1,3 +1,5 @@
+/* Opens token shards, checks their headers and sizes, reads tokens across file boundaries, and
+ * writes new shards. */
 #include "training/data/shard.h"
 
 #include <errno.h>
@@ -97,11 +99,10 @@ static enum weft_status check_header(struct shard *s, int fd, uint64_t bytes,
 {
     unsigned char header[WF_SHARD_HEADER_BYTES];
     if (bytes < sizeof header)
-        return WEFT_FAIL(
-            err, WEFT_DATA,
-            "%.240s: %" PRIu64
-            " bytes are not a token shard, whose header has %d; weft tokenize creates shards",
-            s->path, bytes, WF_SHARD_HEADER_BYTES);
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s: %" PRIu64
+                         " bytes are not a token shard, whose header has %d bytes",
+                         s->path, bytes, WF_SHARD_HEADER_BYTES);
     WEFT_TRY(read_bytes(s, fd, 0, sizeof header, header, err));
 
     uint32_t magic = get_u32(header), version = get_u32(header + 4);

@@ -40,9 +40,11 @@ enum weft_status wf_shards_open_split(const char *list, const char *part,
                                       struct wf_shards **out, struct weft_error *err);
 void wf_shards_free(struct wf_shards *s); /* NULL is allowed */
 
-/* The following functions return properties of the shards.  Paths are borrowed.  Local. */
+/* Returns the number of tokens in all shards.  Local. */
 uint64_t wf_shards_n_tokens(const struct wf_shards *s);
+/* Returns the number of files.  Local. */
 size_t wf_shards_n_files(const struct wf_shards *s);
+/* Returns the path of file i.  The pointer is borrowed.  Local. */
 const char *wf_shards_path(const struct wf_shards *s, size_t i);
 
 /* Reads n tokens, starting at position `at` in the sequence of all shards.  Returns WEFT_DATA
@@ -55,7 +57,7 @@ enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n
  * compare sets of shards.  Local. */
 uint64_t wf_shards_fingerprint(const struct wf_shards *s);
 
-/* -- writing -------------------------------------------------------------------------------- */
+/* -- writing ------------------------------------------------------------------------------- */
 
 struct wf_shard_writer; /* opaque */
 
@@ -64,6 +66,7 @@ struct wf_shard_writer; /* opaque */
  * wf_shard_writer_finish().  Local. */
 enum weft_status wf_shard_writer_new(const char *path, uint32_t vocab,
                                      struct wf_shard_writer **out, struct weft_error *err);
+/* Appends n tokens.  Local. */
 enum weft_status wf_shard_writer_add(struct wf_shard_writer *w, const int32_t *tokens, size_t n,
                                      struct weft_error *err);
 

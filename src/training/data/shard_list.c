@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "training/data/shard_priv.h"
 
 void wf_paths_release(struct wf_paths *paths)
@@ -56,10 +57,9 @@ static void sort_from(struct wf_paths *paths, size_t first)
         qsort(paths->at + first, paths->n - first, sizeof *paths->at, by_bytes);
 }
 
-static int is_shard_name(const char *name)
+static bool is_shard_name(const char *name)
 {
-    size_t n = strlen(name);
-    return name[0] != '.' && n > 4 && strcmp(name + n - 4, ".bin") == 0;
+    return name[0] != '.' && wf_path_ends_in(name, ".bin");
 }
 
 static enum weft_status add_folder(struct wf_paths *paths, const char *folder,
@@ -82,9 +82,7 @@ static enum weft_status add_folder(struct wf_paths *paths, const char *folder,
         st = WEFT_FAIL(err, WEFT_IO, "%.240s: %s", folder, strerror(errno));
     closedir(dir);
     if (st == WEFT_OK && paths->n == first)
-        st = WEFT_FAIL(err, WEFT_DATA,
-                       "%.240s: no *.bin file in this folder; weft tokenize creates shards",
-                       folder);
+        st = WEFT_FAIL(err, WEFT_DATA, "%.240s: no *.bin file in this folder", folder);
     sort_from(paths, first);
     return st;
 }

@@ -9,16 +9,11 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "base/size.h"
 #include "training/data/text_source.h"
 
 enum { MAX_DEPTH = 64 };
-
-static bool has_suffix(const char *path, const char *suffix)
-{
-    size_t n = strlen(path), k = strlen(suffix);
-    return n >= k && strcmp(path + n - k, suffix) == 0;
-}
 
 static enum weft_status add_file(struct wf_text_list *list, const char *path,
                                  const struct stat *info, struct weft_error *err)
@@ -38,7 +33,7 @@ static enum weft_status add_file(struct wf_text_list *list, const char *path,
     struct wf_text_file file = {
         .path = strdup(path),
         .end = regular ? (uint64_t)info->st_size : UINT64_MAX,
-        .json = has_suffix(path, ".jsonl"),
+        .json = wf_path_ends_in(path, ".jsonl"),
     };
     if (file.path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of files");
@@ -89,7 +84,7 @@ static enum weft_status add_folder(struct wf_text_list *list, const char *path, 
         size_t size = strlen(path) + strlen(entries[i]->d_name) + 2;
         char *inner = st == WEFT_OK ? malloc(size) : NULL;
         if (inner != NULL) {
-            snprintf(inner, size, "%s%s%s", path, has_suffix(path, "/") ? "" : "/",
+            snprintf(inner, size, "%s%s%s", path, wf_path_ends_in(path, "/") ? "" : "/",
                      entries[i]->d_name);
             st = add_entry(list, inner, depth, err);
         } else if (st == WEFT_OK) {
@@ -132,7 +127,7 @@ void wf_text_list_release(struct wf_text_list *list)
     *list = (struct wf_text_list){0};
 }
 
-/* -- counting ------------------------------------------------------------------------------- */
+/* -- counting ------------------------------------------------------------------------------ */
 
 /* Counts the non-blank lines of a file and adds their number to *n.  Stops when *n reaches
  * `limit`. */

@@ -180,7 +180,7 @@ enum weft_status wf_text_reader_next(struct wf_text_reader *r, struct wf_text_se
     return WEFT_OK;
 }
 
-/* -- JSON lines ----------------------------------------------------------------------------- */
+/* -- JSON lines ---------------------------------------------------------------------------- */
 
 static bool is_blank(const char *line, size_t len)
 {

@@ -45,7 +45,7 @@ enum weft_status wf_text_list_count(const struct wf_text_list *list, uint64_t li
 enum weft_status wf_text_list_split(struct wf_text_list *list, double fraction,
                                     struct weft_error *err);
 
-/* -- segments --------------------------------------------------------------------------------- */
+/* -- segments ------------------------------------------------------------------------------ */
 
 /* A part of a text document, or one or more complete JSON lines. */
 struct wf_text_segment {
@@ -73,6 +73,7 @@ struct wf_text_reader {
     size_t n_rest, rest_cap;
 };
 
+/* Prepares to read all files of a list.  `cut` returns where a text may be cut. */
 void wf_text_reader_init(struct wf_text_reader *r, const struct wf_text_list *list,
                          wf_text_boundary_fn *cut, const void *cut_ctx);
 void wf_text_reader_release(struct wf_text_reader *r);
@@ -83,9 +84,10 @@ void wf_text_reader_release(struct wf_text_reader *r);
 enum weft_status wf_text_reader_next(struct wf_text_reader *r, struct wf_text_segment *segment,
                                      bool *more, struct weft_error *err);
 
-/* Calls `on_document` with the text of each document in a segment of JSON lines. */
 typedef enum weft_status wf_text_document_fn(void *ctx, const char *text, size_t len,
                                              struct weft_error *err);
+
+/* Calls `on_document` with the text of each document in a segment of JSON lines. */
 enum weft_status wf_text_parse_jsonl(const struct wf_text_segment *segment,
                                      wf_text_document_fn *on_document, void *ctx,
                                      struct weft_error *err);

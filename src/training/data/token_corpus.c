@@ -1,3 +1,5 @@
+/* Writes the shards of a corpus.  Several threads encode segments of the texts.  The tokens are
+ * written in the order of the documents, so the output does not depend on the threads. */
 #include "training/data/token_corpus.h"
 
 #include <dirent.h>
@@ -9,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/input.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "base/size.h"
@@ -38,13 +42,7 @@ struct corpus {
     uint64_t bytes;
 };
 
-/* -- names ----------------------------------------------------------------------------------- */
-
-static bool ends_in_bin(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".bin") == 0;
-}
+/* -- names --------------------------------------------------------------------------------- */
 
 static void shard_path(const struct corpus *c, const struct split *split, uint32_t i,
                        char out[PATH])
@@ -73,7 +71,7 @@ static enum weft_status check_folder(const char *path, struct weft_error *err)
     if (dir == NULL)
         return WEFT_FAIL(err, WEFT_IO, "%.240s: %s", path, strerror(errno));
     while (st == WEFT_OK && (entry = readdir(dir)) != NULL)
-        if (ends_in_bin(entry->d_name))
+        if (wf_path_ends_in(entry->d_name, ".bin"))
             st = WEFT_FAIL(
                 err, WEFT_USAGE,
                 "%.240s already has token shards; remove them, or use another folder", path);
@@ -120,7 +118,7 @@ static void remove_all(const struct corpus *c)
         rmdir(c->options->out);
 }
 
-/* -- writing --------------------------------------------------------------------------------- */
+/* -- writing ------------------------------------------------------------------------------- */
 
 static enum weft_status finish_shard(struct split *split, struct weft_error *err)
 {
@@ -146,16 +144,19 @@ static enum weft_status write_tokens(const struct corpus *c, struct split *split
             WEFT_TRY(wf_shard_writer_new(path, weft_tokenizer_n_vocab(c->options->tokenizer),
                                          &split->writer, err));
         }
+
         size_t now = wf_size_min(n, limit - split->n_open);
         if (c->single_file && now < n)
             return WEFT_FAIL(err, WEFT_DATA,
                              "more than %" PRId32
                              " tokens do not fit into one file; use a folder",
                              INT32_MAX);
+
         WEFT_TRY(wf_shard_writer_add(split->writer, at, now, err));
         split->n_open += now;
         at += now;
         n -= now;
+
         if (split->n_open == limit && !c->single_file)
             WEFT_TRY(finish_shard(split, err));
     }
@@ -197,7 +198,7 @@ static enum weft_status consume_job(void *ctx, const struct wf_text_job *job,
                         job->tokens.len - at, err);
 }
 
-/* -- encoding, on any thread ------------------------------------------------------------------ */
+/* -- encoding, on any thread --------------------------------------------------------------- */
 
 struct encode_ctx {
     const struct weft_tokenizer *tokenizer;
@@ -251,7 +252,7 @@ static void report_progress(void *ctx, uint64_t bytes)
         c->options->progress(c->options->ctx, bytes);
 }
 
-/* -- the whole corpus ------------------------------------------------------------------------- */
+/* -- the whole corpus ---------------------------------------------------------------------- */
 
 /* Sets val_document, so that at least one document is used for validation: the first document
  * for which is_val_document() is true, or the last document if there is none. */
@@ -320,9 +321,11 @@ static enum weft_status write_meta(const struct corpus *c, struct weft_error *er
     char path[PATH];
     const struct weft_tokenizer *t = c->options->tokenizer;
     path_in(c, "meta.json", path);
-    FILE *out = fopen(path, "wb");
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
     if (out == NULL)
-        return WEFT_FAIL(err, WEFT_IO, "cannot write %.240s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.240s", path);
 
     struct wf_json j = {.out = out};
     wf_json_begin(&j, NULL, '{');
@@ -336,11 +339,11 @@ static enum weft_status write_meta(const struct corpus *c, struct weft_error *er
     fputc('\n', out);
 
     bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        remove(path);
-        return WEFT_FAIL(err, WEFT_IO, "cannot write %.240s: %s", path, strerror(errno));
-    }
-    return WEFT_OK;
+    failed = fclose(out) != 0 || failed;
+    enum weft_status st = failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.240s", path)
+                                 : wf_file_write(path, text, len, err);
+    free(text);
+    return st;
 }
 
 static enum weft_status check_options(const struct wf_corpus_options *o, bool single_file,
@@ -371,7 +374,7 @@ enum weft_status wf_corpus_write(struct wf_text_list *list,
 {
     struct corpus c = {
         .options = options,
-        .single_file = ends_in_bin(options->out),
+        .single_file = wf_path_ends_in(options->out, ".bin"),
         .train.name = "train",
         .val.name = "val",
         .val_document = no_document,

@@ -1,3 +1,5 @@
+/* Stores the vocabulary, the merges and the special tokens of a tokenizer, and answers queries
+ * about them.  Other files load and save tokenizers and encode text. */
 #include "training/data/tokenizer.h"
 
 #include <stdlib.h>
@@ -8,7 +10,7 @@
 #include "base/size.h"
 #include "training/data/bpe.h"
 
-/* -- lists of tokens ------------------------------------------------------------------------ */
+/* -- lists of tokens ----------------------------------------------------------------------- */
 
 enum weft_status wf_tokens_reserve(struct weft_tokens *t, size_t n, struct weft_error *err)
 {
@@ -32,7 +34,7 @@ void weft_tokens_release(struct weft_tokens *t)
     *t = (struct weft_tokens){0};
 }
 
-/* -- building ------------------------------------------------------------------------------- */
+/* -- building ------------------------------------------------------------------------------ */
 
 /* Returns the index mask of a hash table for n entries: the smallest power of two that is not
  * less than 2 n, minus one. */
@@ -205,7 +207,7 @@ void weft_tokenizer_free(struct weft_tokenizer *t)
     free(t);
 }
 
-/* -- queries -------------------------------------------------------------------------------- */
+/* -- queries ------------------------------------------------------------------------------- */
 
 const char *weft_tokenizer_kind(const struct weft_tokenizer *t)
 {
@@ -235,7 +237,7 @@ size_t wf_tokenizer_boundary(const struct weft_tokenizer *t, const char *text, s
     return t->is_bytes ? len : wf_split_boundary(t->split, text, len);
 }
 
-/* -- tokens to text ------------------------------------------------------------------------- */
+/* -- tokens to text ------------------------------------------------------------------------ */
 
 const char *weft_tokenizer_token(const struct weft_tokenizer *t, int32_t id, size_t *len)
 {
@@ -243,21 +245,6 @@ const char *weft_tokenizer_token(const struct weft_tokenizer *t, int32_t id, siz
         return NULL;
     *len = t->tokens[id].len;
     return t->pool.at + t->tokens[id].begin;
-}
-
-enum weft_status wf_tokenizer_decode(const struct weft_tokenizer *t, const int32_t *tokens,
-                                     size_t n, struct wf_text *out, struct weft_error *err)
-{
-    for (size_t i = 0; i < n; i++) {
-        size_t len;
-        const char *bytes = weft_tokenizer_token(t, tokens[i], &len);
-        if (bytes == NULL)
-            return WEFT_FAIL(err, WEFT_DATA, "token %zu is %d, which is not in the vocabulary",
-                             i, (int)tokens[i]);
-        wf_text_add(out, bytes, len);
-    }
-    return out->failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the text of %zu tokens", n)
-                       : WEFT_OK;
 }
 
 size_t wf_utf8_complete(const char *bytes, size_t len)

@@ -16,12 +16,14 @@ enum {
 /* Reserves memory for n more tokens. */
 enum weft_status wf_tokens_reserve(struct weft_tokens *t, size_t n, struct weft_error *err);
 
-/* -- creation ------------------------------------------------------------------------------- */
+/* -- creation ------------------------------------------------------------------------------ */
 
-/* The parse functions read the text of tokenizer.json, or of vocab.json and merges.txt.  `name`
- * and `merges_name` are the file names used in error messages.  The caller owns *out. */
+/* Parses the text of tokenizer.json.  `name` is the file name for error messages.  The caller
+ * owns *out. */
 enum weft_status wf_tokenizer_parse(const char *json, size_t len, const char *name,
                                     struct weft_tokenizer **out, struct weft_error *err);
+/* Parses the texts of vocab.json and merges.txt.  `name` and `merges_name` are the file names
+ * for error messages.  The caller owns *out. */
 enum weft_status wf_tokenizer_parse_gpt2(const char *vocab, size_t vocab_len, const char *name,
                                          const char *merges, size_t merges_len,
                                          const char *merges_name, struct weft_tokenizer **out,
@@ -31,13 +33,16 @@ enum weft_status wf_tokenizer_parse_gpt2(const char *vocab, size_t vocab_len, co
 enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char *path,
                                       struct weft_error *err);
 
-/* -- text to tokens ------------------------------------------------------------------------- */
+/* -- text to tokens ------------------------------------------------------------------------ */
 
 /* An encoder for large texts, used by one thread.  It caches the tokens of words, which makes
  * encoding several times faster and does not change the tokens. */
 struct wf_encoder;
+
+/* Creates an encoder.  The caller owns *out. */
 enum weft_status wf_encoder_new(const struct weft_tokenizer *t, struct wf_encoder **out,
                                 struct weft_error *err); /* t is borrowed */
+/* Appends the tokens of a text. */
 enum weft_status wf_encoder_encode(struct wf_encoder *e, const char *text, size_t len,
                                    struct weft_tokens *out, struct weft_error *err);
 void wf_encoder_free(struct wf_encoder *e); /* NULL is allowed */
@@ -46,12 +51,7 @@ void wf_encoder_free(struct wf_encoder *e); /* NULL is allowed */
  * or 0 if there is no such length. */
 size_t wf_tokenizer_boundary(const struct weft_tokenizer *t, const char *text, size_t len);
 
-/* -- tokens to text ------------------------------------------------------------------------- */
-
-/* Appends the text of tokens.  Returns WEFT_DATA for an unknown token.  Decoding a sequence of
- * tokens in several calls gives the same bytes as one call. */
-enum weft_status wf_tokenizer_decode(const struct weft_tokenizer *t, const int32_t *tokens,
-                                     size_t n, struct wf_text *out, struct weft_error *err);
+/* -- tokens to text ------------------------------------------------------------------------ */
 
 /* Returns the number of bytes without an incomplete UTF-8 character at the end.  Used for
  * streaming output. */

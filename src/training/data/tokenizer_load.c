@@ -44,7 +44,7 @@ fail_in(const struct loader *l, int line, const char *format, ...)
                         wf_printable(l->name).at, fault);
 }
 
-/* -- JSON ----------------------------------------------------------------------------------- */
+/* -- JSON ---------------------------------------------------------------------------------- */
 
 static enum weft_status parse_json(struct loader *l, const char *text, size_t len, json_t **out)
 {
@@ -94,7 +94,7 @@ static enum weft_status get_bool(struct loader *l, const json_t *object, const c
     return WEFT_OK;
 }
 
-/* -- tokens --------------------------------------------------------------------------------- */
+/* -- tokens -------------------------------------------------------------------------------- */
 
 /* Converts characters that represent bytes to these bytes and stores them in l->scratch.
  * Returns false if a character does not represent a byte. */
@@ -127,8 +127,8 @@ static enum weft_status get_id(struct loader *l, const json_t *value, const char
     return WEFT_OK;
 }
 
-/* Returns the text of the added token with this id. count_vocab() has already checked the ids
- * and texts of added tokens. */
+/* Returns the text of the added token with this id.  count_vocab() has already checked the
+ * ids and texts of added tokens. */
 static const char *added_name(const json_t *added, int32_t id)
 {
     const json_t *row;
@@ -179,13 +179,16 @@ static enum weft_status count_vocab(struct loader *l, json_t *vocab, const json_
     const json_t *row;
     size_t i;
     int32_t id, max_id = -1;
+
     if (json_object_size(vocab) == 0)
         return FAIL(l, "has no vocabulary");
+
     json_object_foreach(vocab, text, value)
     {
         WEFT_TRY(get_id(l, value, text, &id));
         max_id = id > max_id ? id : max_id;
     }
+
     json_array_foreach(added, i, row)
     {
         const char *name = json_string_value(json_object_get(row, "content"));
@@ -199,6 +202,7 @@ static enum weft_status count_vocab(struct loader *l, json_t *vocab, const json_
                         wf_printable(name).at);
         max_id = id > max_id ? id : max_id;
     }
+
     *out = (uint32_t)max_id + 1;
     return WEFT_OK;
 }
@@ -247,7 +251,7 @@ static enum weft_status read_vocab(struct loader *l, json_t *vocab, const json_t
     return WEFT_OK;
 }
 
-/* -- merges --------------------------------------------------------------------------------- */
+/* -- merges -------------------------------------------------------------------------------- */
 
 /* Adds a merge.  The left token, the right token and the result must be in the vocabulary. */
 static enum weft_status add_merge(struct loader *l, size_t i, const char *left, size_t n_left,
@@ -310,7 +314,7 @@ static enum weft_status read_merges(struct loader *l, const json_t *merges)
     return WEFT_OK;
 }
 
-/* -- the pre-tokenizer ---------------------------------------------------------------------- */
+/* -- the pre-tokenizer --------------------------------------------------------------------- */
 
 struct splitting {
     bool split, byte_level; /* pre-tokenizer steps that were read */
@@ -382,7 +386,7 @@ static enum weft_status read_pre_tokenizer(struct loader *l, const json_t *pre)
     return WEFT_OK;
 }
 
-/* -- tokenizer.json ------------------------------------------------------------------------- */
+/* -- tokenizer.json ------------------------------------------------------------------------ */
 
 /* Returns an error for options that are not implemented and would change the tokens. */
 static enum weft_status check_model(struct loader *l, const json_t *root, const json_t *model)
@@ -461,7 +465,7 @@ enum weft_status wf_tokenizer_parse(const char *json, size_t len, const char *na
     return finish(&l, st, out);
 }
 
-/* -- vocab.json and merges.txt -------------------------------------------------------------- */
+/* -- vocab.json and merges.txt ------------------------------------------------------------- */
 
 /* Reads the lines of merges.txt.  Only the first line is treated as a version line if it starts
  * with '#', because merges may also start with '#'. */
@@ -507,7 +511,7 @@ enum weft_status wf_tokenizer_parse_gpt2(const char *vocab, size_t vocab_len, co
     return finish(&l, st, out);
 }
 
-/* -- files ---------------------------------------------------------------------------------- */
+/* -- files --------------------------------------------------------------------------------- */
 
 static enum weft_status read_file(const char *path, char **text, size_t *len,
                                   struct weft_error *err)

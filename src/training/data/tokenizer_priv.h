@@ -52,7 +52,7 @@ struct weft_tokenizer {
     size_t source_len;
 };
 
-/* -- building: vocabulary, then index, then merges, then special tokens ---------------------- */
+/* -- building: vocabulary, then index, then merges, then special tokens -------------------- */
 
 /* Creates a tokenizer for n_vocab tokens.  All token ids are unused at first. */
 enum weft_status wf_tokenizer_new(uint32_t n_vocab, struct weft_tokenizer **out,
@@ -88,15 +88,16 @@ enum weft_status wf_tokenizer_add_special(struct weft_tokenizer *t, const char *
 /* Finds the end-of-document token among the special tokens. */
 void wf_tokenizer_find_eot(struct weft_tokenizer *t);
 
-/* -- bytes as characters --------------------------------------------------------------------- */
+/* -- bytes as characters ------------------------------------------------------------------- */
 
 /* Tokenizer files represent each byte by a character. 188 printable bytes are represented by
  * the character with the same number, and the other 68 bytes by the characters from U+0100 on.
  * All these characters are below WF_BYTE_CHARS. */
 enum { WF_BYTE_CHARS = 256 + 68 };
 
+/* Returns the character that represents a byte. */
 uint32_t wf_byte_to_char(unsigned char byte);
-/* -1: the character does not represent a byte */
+/* Fills a table with the byte that each character represents; -1: none. */
 void wf_char_to_byte(int16_t out[WF_BYTE_CHARS]);
 
 /* Appends the tokenizer to `out` in the format of tokenizer.json. */

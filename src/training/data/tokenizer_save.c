@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "training/data/tokenizer_priv.h"
 
-/* -- bytes as characters --------------------------------------------------------------------- */
+/* -- bytes as characters ------------------------------------------------------------------- */
 
 /* Returns true if a byte is represented by the character with the same number. */
 static bool is_own_char(unsigned c)
@@ -32,7 +32,7 @@ void wf_char_to_byte(int16_t out[WF_BYTE_CHARS])
         out[wf_byte_to_char((unsigned char)b)] = (int16_t)b;
 }
 
-/* -- JSON ----------------------------------------------------------------------------------- */
+/* -- JSON ---------------------------------------------------------------------------------- */
 
 /* The characters that represent the 256 bytes, in UTF-8 and escaped for JSON. */
 struct alphabet {
@@ -173,7 +173,7 @@ enum weft_status wf_tokenizer_print(const struct weft_tokenizer *t, struct wf_te
     return out->failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to write a tokenizer") : WEFT_OK;
 }
 
-/* -- the file ------------------------------------------------------------------------------- */
+/* -- the file ------------------------------------------------------------------------------ */
 
 enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char *path,
                                       struct weft_error *err)

@@ -34,7 +34,7 @@ bool wf_split_find(const char *pattern, enum wf_split *out)
     return false;
 }
 
-/* -- characters ----------------------------------------------------------------------------- */
+/* -- characters ---------------------------------------------------------------------------- */
 
 /* The class of each ASCII character. */
 static const char ascii_classes[129] = "OOOOOOOOOSSSSSOOOOOOOOOOOOOOOOOO"
@@ -108,7 +108,7 @@ static bool is_newline(unsigned char c)
     return c == '\n' || c == '\r';
 }
 
-/* -- common parts of patterns --------------------------------------------------------------- */
+/* -- common parts of patterns -------------------------------------------------------------- */
 
 /* Returns the length of the contraction at `at`, or 0 if there is none.  A contraction is an
  * apostrophe followed by s, t, m, d, re, ve or ll. */
@@ -141,7 +141,7 @@ static size_t space_end(const unsigned char *s, size_t len, size_t at)
     return end == len || last == at ? end : last;
 }
 
-/* -- the patterns --------------------------------------------------------------------------- */
+/* -- the patterns -------------------------------------------------------------------------- */
 
 static size_t next_gpt2(const unsigned char *s, size_t len, size_t at)
 {
@@ -219,7 +219,7 @@ size_t wf_split_piece_end(enum wf_split split, const char *text, size_t len, siz
     return len;
 }
 
-/* -- cutting -------------------------------------------------------------------------------- */
+/* -- cutting ------------------------------------------------------------------------------- */
 
 /* Returns the position of the last white space after a letter within the last `window` bytes,
  * or 0 if there is none.  In all patterns a piece ends at such a position. */

@@ -10,8 +10,12 @@
 
 struct weft_generate_options weft_generate_defaults(void)
 {
-    return (struct weft_generate_options){
-        .max_tokens = 100, .temperature = 0.8, .top_k = 50, .top_p = 1, .seed = 42};
+    struct wf_sampling how = wf_sampling_defaults();
+    return (struct weft_generate_options){.max_tokens = 100,
+                                          .temperature = how.temperature,
+                                          .top_k = how.top_k,
+                                          .top_p = how.top_p,
+                                          .seed = how.seed};
 }
 
 struct sink {
@@ -25,12 +29,7 @@ static enum weft_status add_token(void *ctx, int32_t token, struct weft_error *e
 {
     struct sink *s = ctx;
     size_t len = 0;
-    const char *bytes = s->codec->bytes(s->codec->self, token, &len);
-    /* The vocabulary of the model may be larger than that of the tokenizer. */
-    if (bytes == NULL) {
-        bytes = "\xef\xbf\xbd";
-        len = 3;
-    }
+    const char *bytes = wf_codec_text(s->codec, token, &len);
     wf_text_add(&s->text, bytes, len);
     if (s->options->on_token != NULL && !s->options->on_token(bytes, len, s->options->user)) {
         s->stopped = true;

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/input.h"
-#include "training/embed/embed_priv.h"
+#include "training/embed/embed.h"
 #include "training/session/session.h"
 
 enum weft_status weft_settings_new(struct weft_settings **out, struct weft_error *err)

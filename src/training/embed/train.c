@@ -5,13 +5,12 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "training/embed/embed_priv.h"
+#include "training/embed/embed.h"
 #include "training/session/session.h"
 #include "training/session/stop.h"
 #include "training/trainer/trainer.h"
 
-/* -- whole runs
- * ----------------------------------------------------------------------------- */
+/* -- whole runs ---------------------------------------------------------------------------- */
 
 struct listener {
     weft_train_fn on_step;
@@ -22,7 +21,7 @@ struct listener {
 static void hear(void *arg, const struct wf_session_event *event)
 {
     struct listener *l = arg;
-    if (event->kind != WF_SESSION_STEP || l->on_step == NULL)
+    if (event->kind != WF_SESSION_EVENT_STEP || l->on_step == NULL)
         return;
     const struct wf_metrics_record *r = event->record;
     struct weft_train_step step = {.step = r->step,
@@ -49,8 +48,7 @@ enum weft_status weft_train(struct weft_settings *s, weft_train_fn on_step, void
     return wf_session_run(&session, err);
 }
 
-/* -- step by step
- * --------------------------------------------------------------------------- */
+/* -- step by step -------------------------------------------------------------------------- */
 
 struct weft_trainer {
     struct wf_trainer *t; /* owned */

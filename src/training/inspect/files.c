@@ -13,8 +13,7 @@
 #include "training/data/shard.h"
 #include "training/inspect/inspect.h"
 
-/* -- token shards
- * --------------------------------------------------------------------------- */
+/* -- token shards -------------------------------------------------------------------------- */
 
 enum {
     MAX_SCANNED = 32 << 20, /* maximum number of tokens that are scanned for the largest one */
@@ -64,8 +63,7 @@ enum weft_status wf_shards_inspect(const char *path, struct wf_shards_info *out,
     return st;
 }
 
-/* -- texts
- * ---------------------------------------------------------------------------------- */
+/* -- texts --------------------------------------------------------------------------------- */
 
 enum { MAX_TEXT = 1 << 30 };
 
@@ -81,18 +79,7 @@ enum weft_status wf_schedule_inspect(const char *path, struct weft_schedule **ou
     char *text = NULL;
     size_t len = 0;
     WEFT_TRY(read_text(path, &text, &len, err));
-    enum weft_status st = weft_schedule_parse(text, len, path, false, out, err);
-    free(text);
-    return wf_as_data(st, err);
-}
-
-enum weft_status wf_trace_inspect(const char *path, struct weft_trace *out,
-                                  struct weft_error *err)
-{
-    char *text = NULL;
-    size_t len = 0;
-    WEFT_TRY(read_text(path, &text, &len, err));
-    enum weft_status st = weft_trace_parse(text, len, path, out, err);
+    enum weft_status st = weft_schedule_parse(text, len, path, out, err);
     free(text);
     return wf_as_data(st, err);
 }
@@ -114,8 +101,7 @@ enum weft_status wf_settings_inspect(const char *path, struct wf_train_settings 
     return wf_as_data(st, err);
 }
 
-/* -- metrics
- * -------------------------------------------------------------------------------- */
+/* -- metrics ------------------------------------------------------------------------------- */
 
 enum { MAX_LINE = 4096 };
 

@@ -20,8 +20,7 @@
 
 enum { MAX_RANKS = 1 << 20 };
 
-/* -- reading
- * -------------------------------------------------------------------------------- */
+/* -- reading ------------------------------------------------------------------------------- */
 
 enum weft_status wf_flights_read_one(const char *path, struct weft_flight *out,
                                      struct weft_error *err)
@@ -102,8 +101,7 @@ static void remove_old(struct wf_flights *f)
     f->n = kept;
 }
 
-/* -- the lost rank
- * -------------------------------------------------------------------------- */
+/* -- the lost rank ------------------------------------------------------------------------- */
 
 /* Returns true if the process has ended but its parent has not waited for it: /proc/PID/stat
  * then contains "4711 (weft) Z ...".  Without /proc, such a process counts as existing. */
@@ -217,9 +215,34 @@ static bool is_same_process(const struct weft_flight *a, const struct weft_fligh
     return a->pid == b->pid && strcmp(a->host, b->host) == 0;
 }
 
-bool wf_flights_shares_process(const struct wf_flights *f, size_t i)
+const char *wf_fate_name(enum wf_fate fate)
 {
-    return f->lost != SIZE_MAX && is_same_process(&f->at[i], &f->at[f->lost]);
+    static const char *const names[WF_N_FATES] = {
+        [WF_FATE_DONE] = "done",
+        [WF_FATE_FAILED] = "failed",
+        [WF_FATE_RUNNING] = "running",
+        [WF_FATE_GONE] = "ended unexpectedly",
+        [WF_FATE_AWAY] = "on another host",
+    };
+    return names[fate];
+}
+
+const char *wf_flight_state_name(enum weft_flight_state state)
+{
+    static const char *const names[] = {
+        [WEFT_FLIGHT_RUNNING] = "not ended by itself",
+        [WEFT_FLIGHT_DONE] = "done",
+        [WEFT_FLIGHT_FAILED] = "failed",
+    };
+    return names[state];
+}
+
+const char *wf_flights_ending(const struct wf_flights *f, size_t i)
+{
+    if (f->fates[i] != WF_FATE_GONE || f->lost == SIZE_MAX)
+        return wf_fate_name(f->fates[i]);
+    return is_same_process(&f->at[i], &f->at[f->lost]) ? "ended with its process"
+                                                       : "ended by the launcher";
 }
 
 /* A process that gets a core records a heartbeat every 2 ms.  If two last heartbeats differ by

@@ -49,8 +49,15 @@ void wf_flights_judge(struct wf_flights *f, const char *host, int64_t now_s, dou
  * last progress. */
 int64_t wf_flights_last_ns(const struct wf_flights *f, size_t i);
 
-/* Returns true if rank i ran in the same process as the lost rank. */
-bool wf_flights_shares_process(const struct wf_flights *f, size_t i);
+/* Returns the name of a fate, such as "ended unexpectedly". */
+const char *wf_fate_name(enum wf_fate fate);
+
+/* Returns the name of the state in one record, such as "not ended by itself". */
+const char *wf_flight_state_name(enum weft_flight_state state);
+
+/* Describes how rank i ended.  A rank that recorded no end either ran in the same process as the
+ * lost rank, or was killed by the launcher, which kills all ranks when one is missing. */
+const char *wf_flights_ending(const struct wf_flights *f, size_t i);
 
 /* Returns true if rank i may have been lost before the lost rank: the last heartbeat of rank i
  * is less than 4 ms after that of the lost rank, and rank i does not wait for the lost rank,

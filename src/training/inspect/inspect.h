@@ -8,15 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/input.h"
+#include "base/json.h"
 #include "compute/model/params.h"
 #include "training/ckpt/hf.h"
 #include "training/inspect/flights.h"
 #include "training/settings/settings.h"
 #include "weft/schedule.h"
+#include "weft/sim.h"
 #include "weft/trace.h"
 
-/* -- kinds
- * ----------------------------------------------------------------------------------- */
+/* -- kinds --------------------------------------------------------------------------------- */
 
 enum wf_artifact {
     WF_ARTIFACT_MODEL, /* a Hugging Face directory */
@@ -38,12 +40,16 @@ enum wf_artifact {
 enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,
                                     struct weft_error *err);
 
+/* Returns WEFT_USAGE if `path` is a file whose weights have no hash: any file but a model file of
+ * llm.c.  Returns WEFT_OK for directories and for missing paths, about which
+ * weft_checkpoint_open() reports.  Local. */
+enum weft_status wf_artifact_check_hash(const char *path, struct weft_error *err);
+
 /* Turns an error about the use of a file (WEFT_USAGE, WEFT_SCHEDULE, WEFT_CKPT) into
  * WEFT_DATA. */
 enum weft_status wf_as_data(enum weft_status st, struct weft_error *err);
 
-/* -- single files
- * ----------------------------------------------------------------------------- */
+/* -- single files -------------------------------------------------------------------------- */
 
 struct wf_shards_info {
     uint64_t n_tokens;
@@ -58,9 +64,6 @@ enum weft_status wf_shards_inspect(const char *path, struct wf_shards_info *out,
 /* Parses a schedule without verifying it.  The caller frees *out. */
 enum weft_status wf_schedule_inspect(const char *path, struct weft_schedule **out,
                                      struct weft_error *err);
-/* Parses a trace.  The caller releases *out with weft_trace_release(). */
-enum weft_status wf_trace_inspect(const char *path, struct weft_trace *out,
-                                  struct weft_error *err);
 /* Parses settings.  On success the caller releases *out with wf_settings_release(). */
 enum weft_status wf_settings_inspect(const char *path, struct wf_train_settings *out,
                                      struct weft_error *err);
@@ -76,8 +79,7 @@ struct wf_metrics_info {
 enum weft_status wf_metrics_inspect(const char *path, struct wf_metrics_info *out,
                                     struct weft_error *err);
 
-/* -- models and checkpoints
- * -------------------------------------------------------------------- */
+/* -- models and checkpoints ---------------------------------------------------------------- */
 
 /* A Hugging Face directory that contains exactly the tensors of its model. */
 struct wf_model_info {
@@ -106,8 +108,7 @@ enum weft_status wf_checkpoint_inspect(struct wf_checkpoint_info *out, const cha
                                        struct weft_error *err);
 void wf_checkpoint_info_release(struct wf_checkpoint_info *c);
 
-/* -- runs
- * ------------------------------------------------------------------------------------- */
+/* -- runs ---------------------------------------------------------------------------------- */
 
 struct wf_run_info {
     bool has_settings, has_metrics, has_model;
@@ -123,5 +124,45 @@ struct wf_run_info {
 enum weft_status wf_run_inspect(struct wf_run_info *out, const char *dir,
                                 struct weft_error *err);
 void wf_run_info_release(struct wf_run_info *r);
+
+/* -- any path ------------------------------------------------------------------------------ */
+
+struct wf_trace_info {
+    struct weft_trace trace;
+    struct weft_cost_spread costs;
+};
+
+/* The contents of a file or directory; `kind` selects the member. */
+struct wf_inspection {
+    enum wf_artifact kind; /* never WF_ARTIFACT_LLMC or WF_ARTIFACT_UNKNOWN */
+    union {
+        struct wf_model_info model;
+        struct wf_checkpoint_info checkpoint;
+        struct wf_run_info run;
+        struct wf_shards_info shards;
+        struct wf_safetensors *safetensors; /* owned */
+        struct weft_flight flight;
+        struct wf_trace_info trace;
+        struct wf_metrics_info metrics;
+        struct wf_train_settings settings;
+        struct weft_schedule *schedule; /* owned */
+    };
+};
+
+/* Detects the kind of `path` and reads it; `read` reads a trace.  Returns WEFT_DATA for an
+ * unknown kind.  The caller releases *out.  Local. */
+enum weft_status wf_inspect(struct wf_inspection *out, const char *path, wf_input_fn read,
+                            struct weft_error *err);
+void wf_inspection_release(struct wf_inspection *v);
+
+/* Returns the number of elements of all tensors of a safetensors file. */
+uint64_t wf_safetensors_n_elements(const struct wf_safetensors *s);
+
+/* Writes the contents of `path` as a JSON object. */
+void wf_inspection_write_json(struct wf_json *j, const struct wf_inspection *v,
+                              const char *path);
+
+/* Writes the hash of the weights at `path` as a JSON object. */
+void wf_inspect_write_hash_json(struct wf_json *j, const char *path, const char *hash);
 
 #endif

@@ -1,4 +1,5 @@
 /* Determines the kind of a file or directory. */
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -82,6 +83,17 @@ static bool is_schedule(const struct file_head *h)
            (h->at[i] >= '0' && h->at[i] <= '9');
 }
 
+/* A profile of PyTorch starts with the keys that its profiler writes first.  Of the files that
+ * weft reads, only profiles are compressed. */
+static bool is_profile(const struct file_head *h)
+{
+    const char *text = (const char *)h->at;
+    bool packed = h->n >= 2 && h->at[0] == 0x1f && h->at[1] == 0x8b;
+    return packed ||
+           (weft_kineto_detect(text, h->n) && (strstr(text, "\"traceEvents\"") != NULL ||
+                                               strstr(text, "\"schemaVersion\"") != NULL));
+}
+
 /* The first bytes of the file decide.  If they match no kind, the name decides, so that the
  * right reader reports the error of a malformed file. */
 static enum wf_artifact kind_of_file(const char *path, const struct file_head *h)
@@ -93,6 +105,8 @@ static enum wf_artifact kind_of_file(const char *path, const struct file_head *h
         return WF_ARTIFACT_LLMC;
     if (h->n >= 8 && memcmp(h->at, "weftrank", 8) == 0)
         return WF_ARTIFACT_FLIGHT;
+    if (is_profile(h))
+        return WF_ARTIFACT_TRACE;
     if (is_safetensors(h) || wf_path_ends_in(path, ".safetensors"))
         return WF_ARTIFACT_SAFETENSORS;
     if (wf_path_ends_in(path, ".bin"))
@@ -110,6 +124,19 @@ static enum wf_artifact kind_of_file(const char *path, const struct file_head *h
                                                            : WF_ARTIFACT_UNKNOWN;
 }
 
+/* Returns true if the directory has token shards, or if it cannot be read. */
+static bool may_have_shards(const char *path)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *e;
+    bool found = dir == NULL;
+    while (!found && (e = readdir(dir)) != NULL)
+        found = wf_path_ends_in(e->d_name, ".bin");
+    if (dir != NULL)
+        closedir(dir);
+    return found;
+}
+
 static enum wf_artifact kind_of_directory(const char *path)
 {
     if (wf_dir_contains(path, "config.json") || wf_dir_contains(path, "model.safetensors"))
@@ -119,7 +146,7 @@ static enum wf_artifact kind_of_directory(const char *path)
     if (wf_dir_contains(path, "config.yaml") || wf_dir_contains(path, "metrics.jsonl") ||
         wf_dir_contains(path, "ranks"))
         return WF_ARTIFACT_RUN;
-    return WF_ARTIFACT_SHARDS;
+    return may_have_shards(path) ? WF_ARTIFACT_SHARDS : WF_ARTIFACT_UNKNOWN;
 }
 
 enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,

@@ -13,8 +13,12 @@
 #include "training/data/tokenizer.h"
 #include "training/trainer/load.h"
 
-/* -- tensors
- * -------------------------------------------------------------------------------- */
+struct wf_convert_options wf_convert_defaults(void)
+{
+    return (struct wf_convert_options){.type = WF_DTYPE_F32, .shard_bytes = WF_HF_SHARD_BYTES};
+}
+
+/* -- tensors ------------------------------------------------------------------------------- */
 
 struct conversion {
     const struct wf_weights *from;
@@ -42,8 +46,7 @@ static enum weft_status list_tensors(struct conversion *j, struct weft_error *er
     return WEFT_OK;
 }
 
-/* -- tokenizer files
- * ------------------------------------------------------------------------ */
+/* -- tokenizer files ----------------------------------------------------------------------- */
 
 /* Files in which the transformers library stores a tokenizer and how to use it. */
 static const char *const companions[] = {"tokenizer.json",
@@ -87,8 +90,7 @@ static enum weft_status copy_companions(const struct wf_weights *from, struct wf
     return st;
 }
 
-/* -- a Hugging Face directory
- * --------------------------------------------------------------- */
+/* -- a Hugging Face directory -------------------------------------------------------------- */
 
 static enum weft_status copy_tensors(const struct wf_weights *from,
                                      const struct wf_param_list *params,
@@ -144,8 +146,7 @@ enum weft_status wf_convert_to_hf(const struct wf_weights *from, const char *out
     return st;
 }
 
-/* -- a checkpoint
- * --------------------------------------------------------------------------- */
+/* -- a checkpoint -------------------------------------------------------------------------- */
 
 /* Opens the tokenizer.  *out stays NULL if there is no tokenizer or if weft cannot read it. */
 static enum weft_status open_tokenizer(const struct wf_weights *from,

@@ -14,6 +14,9 @@ struct wf_convert_options {
     uint64_t step;        /* checkpoint: the step after which a run continues */
 };
 
+/* Returns the defaults: fp32, 5 GB per file, step 0. */
+struct wf_convert_options wf_convert_defaults(void);
+
 struct wf_convert_result {
     size_t n_tensors;
     /* checkpoint: why the tokenizer was left out; "" if it was not left out */

@@ -42,6 +42,19 @@ enum weft_status wf_generate_encode(const struct wf_codec *codec, const char *te
     return WEFT_OK;
 }
 
+const char *wf_generate_stop_name(enum wf_generate_stop stop)
+{
+    switch (stop) {
+    case WF_GENERATE_STOP_END:
+        return "end of document";
+    case WF_GENERATE_STOP_MAX_TOKENS:
+        return "max-tokens";
+    case WF_GENERATE_STOP_CONTEXT:
+        return "context";
+    }
+    return "";
+}
+
 struct generator {
     const struct wf_generate_options *o;
     struct weft_model model;

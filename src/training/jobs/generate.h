@@ -2,6 +2,7 @@
 #ifndef TRAINING_JOBS_GENERATE_H
 #define TRAINING_JOBS_GENERATE_H
 
+#include "base/json.h"
 #include "compute/model/infer_sample.h"
 #include "compute/tensor/tensor.h"
 #include "training/ckpt/weights.h"
@@ -24,6 +25,9 @@ enum wf_generate_stop {
     WF_GENERATE_STOP_MAX_TOKENS,
     WF_GENERATE_STOP_CONTEXT, /* the model's context is full */
 };
+
+/* Returns the name of a reason: "end of document", "max-tokens" or "context". */
+const char *wf_generate_stop_name(enum wf_generate_stop stop);
 
 struct wf_generate_options {
     const int32_t *prompt; /* borrowed: (n_prompt), at least one token */
@@ -56,5 +60,11 @@ void wf_generation_release(struct wf_generation *g); /* a zeroed struct is allow
 /* Returns the generated tokens per second.  The first token is not counted, because it results
  * from processing the prompt. */
 double wf_generation_rate(const struct wf_generation *g);
+
+/* Writes the prompt, the new tokens, their text if the codec has one, and the speed as a JSON
+ * object.  Returns WEFT_NOMEM without writing anything if there is no memory for the text. */
+enum weft_status wf_generation_write_json(struct wf_json *j, const struct wf_generation *g,
+                                          const struct wf_codec *codec, uint64_t seed,
+                                          struct weft_error *err);
 
 #endif

@@ -48,6 +48,8 @@ static enum weft_status write_corpus(const struct wf_tokenize_options *o,
     int64_t start = wf_clock_ns();
     WEFT_TRY(wf_corpus_write(list, &corpus, &out->corpus, err));
     out->seconds = (double)(wf_clock_ns() - start) * 1e-9;
+    uint64_t tokens = out->corpus.train.tokens + out->corpus.val.tokens;
+    out->bytes_per_token = tokens > 0 ? (double)out->corpus.bytes / (double)tokens : 0;
     return WEFT_OK;
 }
 

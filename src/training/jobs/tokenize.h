@@ -2,6 +2,7 @@
 #ifndef TRAINING_JOBS_TOKENIZE_H
 #define TRAINING_JOBS_TOKENIZE_H
 
+#include "base/json.h"
 #include "training/data/token_corpus.h"
 
 enum wf_tokenize_phase { WF_TOKENIZE_PHASE_TRAIN, WF_TOKENIZE_PHASE_ENCODE };
@@ -28,6 +29,7 @@ struct wf_tokenize_result {
     bool vocabulary_only;
     struct wf_corpus_result corpus; /* valid unless vocabulary_only is true */
     double seconds;                 /* time to write the corpus */
+    double bytes_per_token;         /* 0 without tokens */
 };
 
 /* Writes the shards, or the vocabulary alone if `out` ends in .json.  Returns WEFT_USAGE if
@@ -35,5 +37,9 @@ struct wf_tokenize_result {
  * train_bpe requests another one.  May shorten the list's only file.  Local. */
 enum weft_status wf_tokenize(struct wf_text_list *list, const struct wf_tokenize_options *o,
                              struct wf_tokenize_result *out, struct weft_error *err);
+
+/* Writes the statistics as a JSON object. */
+void wf_tokenize_result_write_json(struct wf_json *j, const struct wf_tokenize_result *r,
+                                   const struct wf_tokenize_options *o);
 
 #endif

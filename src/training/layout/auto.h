@@ -28,7 +28,8 @@ struct wf_auto_times {
     double f, i, w, b;
 };
 
-/* Times of a rank that runs `threads` threads while all cores are busy. */
+/* Times of a rank that runs `threads` threads while all cores are busy, without
+ * recomputation. */
 struct wf_auto_profile {
     uint32_t threads;
     struct wf_auto_times embedding, layer, head;
@@ -99,8 +100,7 @@ enum weft_status wf_auto_choose(const struct wf_train_settings *s,
                                 struct wf_auto_candidates *out, struct weft_error *err);
 void wf_auto_candidates_release(struct wf_auto_candidates *list); /* a zeroed list is allowed */
 
-/* -- measuring
- * ------------------------------------------------------------------------------ */
+/* -- measuring ----------------------------------------------------------------------------- */
 
 /* A small version of the model (one layer, part of the vocabulary, few tokens) and the factors
  * that scale its times. */
@@ -113,7 +113,6 @@ struct wf_auto_probe {
     size_t bytes; /* approximate bytes of memory for one measurement */
     enum wf_dtype precision;
     bool fast_sums;
-    uint32_t recompute;
 };
 
 enum weft_status wf_auto_probe_init(struct wf_auto_probe *probe,

@@ -30,8 +30,7 @@ enum {
 #define LAYER_FLOPS 4e9
 #define ITEM_NS 150000000
 
-/* -- the small model
- * ------------------------------------------------------------------------- */
+/* -- the small model ----------------------------------------------------------------------- */
 
 static uint32_t clamp(double x, uint32_t min, uint32_t max)
 {
@@ -76,30 +75,32 @@ enum weft_status wf_auto_probe_init(struct wf_auto_probe *p, const struct wf_tra
     struct wf_range first = wf_micro_range(s->data.batch, s->parallel.micros, 0);
     size_t rows = first.end - first.begin;
     WEFT_TRY(weft_items_init_model(&truth, model, (uint32_t)rows, seq, err));
+
     const struct weft_item *layer = &truth.at[1];
     double token = layer->f / ((double)rows * seq);
     uint32_t tokens = clamp(LAYER_FLOPS / token, MIN_TOKENS, MAX_TOKENS);
     tokens -= tokens % MIN_TOKENS;
+
     *p = (struct wf_auto_probe){
         .model = *model,
         .seq = seq < tokens ? seq : tokens,
         .precision = s->train.precision == WF_PRECISION_BF16 ? WF_DTYPE_BF16 : WF_DTYPE_F32,
         .fast_sums = s->train.reduction == WF_REDUCTION_FAST,
-        .recompute = s->train.recompute,
     };
+
     p->rows = clamp((double)tokens / p->seq, 1, (uint32_t)rows);
     p->model.layers = 1;
-    /* With block residuals, the stage would need blocks of other stages.  Their cost is small,
-     * so the probe has none. */
+    /* With block attention residuals, the stage would need blocks of other stages.  Their cost
+     * is small, so the probe has none. */
     p->model.residual_block_layers = 0;
     p->model.vocab = clamp(token / (2.0 * model->dim), MIN_VOCAB, model->vocab);
+
     enum weft_status st = fill_scales(p, &truth, err);
     weft_items_release(&truth);
     return st;
 }
 
-/* -- passes
- * --------------------------------------------------------------------------------- */
+/* -- passes -------------------------------------------------------------------------------- */
 
 /* A stage with one item, and the buffers for its calls. */
 struct layout_bench {
@@ -140,11 +141,11 @@ static enum weft_status make_bench(struct layout_bench *b, const struct wf_auto_
                                         .split_slots = 1,
                                         .precision = p->precision,
                                         .fast_sums = p->fast_sums,
-                                        .recompute = (enum wf_recompute)p->recompute,
                                         .pool = pool};
     size_t tokens = (size_t)p->rows * p->seq, n = tokens * p->model.dim;
     bool first = item == 0, last = item == 2;
     WEFT_TRY(wf_tstage_new(&spec, &b->t, err));
+
     b->tokens = calloc(tokens, sizeof *b->tokens);
     b->in = calloc(n, sizeof(float));
     b->out = calloc(n, sizeof(float));
@@ -153,6 +154,7 @@ static enum weft_status make_bench(struct layout_bench *b, const struct wf_auto_
     if (b->tokens == NULL || b->in == NULL || b->out == NULL || b->dout == NULL ||
         b->din == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to measure %zu tokens", tokens);
+
     for (size_t i = 0; i < tokens; i++)
         b->tokens[i] = (int32_t)wf_random_below(3, 0, i, p->model.vocab);
     fill(b->in, n, 1, 1);
@@ -160,6 +162,7 @@ static enum weft_status make_bench(struct layout_bench *b, const struct wf_auto_
     wf_tstage_init_weights(b->t, 1);
     wf_tstage_pack(b->t);
     wf_tstage_begin_step(b->t);
+
     b->stage = wf_tstage_stage(b->t);
     b->call = (struct weft_stage_call){.rows = p->rows,
                                        .in = first ? (void *)b->tokens : b->in,
@@ -234,8 +237,7 @@ static struct wf_auto_times scaled(const struct wf_auto_times *t, const struct w
                                   parts > 0 ? t->b / parts * whole : t->b};
 }
 
-/* -- updates and sums
- * ----------------------------------------------------------------------- */
+/* -- updates and sums ---------------------------------------------------------------------- */
 
 static void pack_rows(void *arg, size_t tensor, size_t row0, size_t row1)
 {
@@ -254,6 +256,7 @@ static enum weft_status time_update(struct layout_bench *b, struct wf_pool *pool
     for (size_t i = 0; i < n_params; i++)
         n += params[i].n;
     WEFT_TRY(wf_optim_new_stage(b->t, &how, pool, &optim, err));
+
     for (uint64_t i = 0; i <= 3; i++) { /* round 0 allocates pages and is not counted */
         int64_t at = wf_clock_ns();
         double norm = sqrt(wf_optim_norm_squared(optim));
@@ -265,6 +268,7 @@ static enum weft_status time_update(struct layout_bench *b, struct wf_pool *pool
         out->update = i < 2 ? update : fmin(out->update, update);
         out->pack = i < 2 ? pack : fmin(out->pack, pack);
     }
+
     wf_optim_free(optim);
     return WEFT_OK;
 }
@@ -299,8 +303,7 @@ static enum weft_status time_sum(struct wf_pool *pool, struct wf_auto_profile *o
     return st;
 }
 
-/* -- one rank
- * ------------------------------------------------------------------------------- */
+/* -- one rank ------------------------------------------------------------------------------ */
 
 static enum weft_status sync_ranks(struct weft_comm *comm, struct weft_error *err)
 {
@@ -346,8 +349,7 @@ enum weft_status wf_auto_measure(struct weft_comm *comm, const struct wf_auto_pr
     return st;
 }
 
-/* -- messages between ranks
- * ------------------------------------------------------------------ */
+/* -- messages between ranks ---------------------------------------------------------------- */
 
 static enum weft_status ping(struct weft_comm *comm, char *data, char *buffer, size_t bytes,
                              struct weft_error *err)
@@ -389,6 +391,7 @@ enum weft_status wf_auto_measure_hops(struct weft_comm *comm, double *hop, doubl
     *hop = *link = 0;
     if (size == 1)
         return WEFT_OK;
+
     if (rank == 0 || rank == size - 1) {
         char *data = calloc(1, LARGE), *buffer = calloc(1, LARGE);
         enum weft_status st = WEFT_OK;
@@ -402,14 +405,14 @@ enum weft_status wf_auto_measure_hops(struct weft_comm *comm, double *hop, doubl
         free(buffer);
         WEFT_TRY(st);
     }
+
     *hop = small;
     if (!weft_comm_by_reference(comm) && large > small)
         *link = (large - small) / LARGE;
     return weft_comm_barrier(comm, err);
 }
 
-/* -- threads
- * -------------------------------------------------------------------------------- */
+/* -- threads ------------------------------------------------------------------------------- */
 
 size_t wf_auto_thread_counts(uint32_t cores, uint32_t ranks, uint32_t given,
                              uint32_t out[WF_AUTO_MAX_PROFILES])

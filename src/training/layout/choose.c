@@ -10,8 +10,7 @@
 #include "runtime/comm/background.h"
 #include "training/layout/choose_priv.h"
 
-/* -- comparing
- * ------------------------------------------------------------------------------ */
+/* -- comparing ----------------------------------------------------------------------------- */
 
 static double rows_of_micro(const struct wf_train_settings *s, uint32_t micros)
 {
@@ -51,8 +50,7 @@ static enum weft_status rank_candidates(struct wf_train_settings *s,
     return st;
 }
 
-/* -- deciding on rank 0
- * --------------------------------------------------------------------- */
+/* -- deciding on rank 0 -------------------------------------------------------------------- */
 
 enum { NAME_SIZE = 64 };
 
@@ -119,8 +117,7 @@ static enum weft_status apply(struct wf_train_settings *s, const struct decision
     return WEFT_OK;
 }
 
-/* -- keys that are given
- * -------------------------------------------------------------------- */
+/* -- keys that are given ------------------------------------------------------------------- */
 
 /* Finds the keys that are given.  A key with the value "auto" is not given.  In a file that
  * sets every key, for example one written by --print-config, keys with their default values do
@@ -169,8 +166,7 @@ void wf_layout_choice_release(struct wf_layout_choice *choice)
     *choice = (struct wf_layout_choice){0};
 }
 
-/* -- explaining
- * ----------------------------------------------------------------------------- */
+/* -- explaining ---------------------------------------------------------------------------- */
 
 static bool same_division(const struct wf_auto_candidate *a, const struct wf_auto_candidate *b)
 {

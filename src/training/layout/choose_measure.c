@@ -23,8 +23,7 @@ static bool took_long(const struct wf_layout_measurement *m)
     return wf_clock_ns() - m->begin_ns > ENOUGH_NS;
 }
 
-/* -- figures
- * -------------------------------------------------------------------------------- */
+/* -- figures ------------------------------------------------------------------------------- */
 
 enum { N_PASSES = 12, N_FIGURES = 15 };
 
@@ -80,8 +79,7 @@ void wf_layout_scale_passes(struct wf_auto_profile *profile, double factor)
         *all[k] *= factor;
 }
 
-/* -- ranks as threads of this process
- * ------------------------------------------------------- */
+/* -- ranks as threads of this process ------------------------------------------------------ */
 
 struct measure_job {
     const struct wf_auto_probe *probe;
@@ -138,8 +136,7 @@ static enum weft_status measure_process(struct wf_layout_measurement *m,
     return WEFT_OK;
 }
 
-/* -- ranks as MPI processes
- * ----------------------------------------------------------------- */
+/* -- ranks as MPI processes ---------------------------------------------------------------- */
 
 struct rank_figures {
     uint64_t host, bytes;
@@ -206,8 +203,7 @@ static enum weft_status measure_ranks(struct wf_layout_measurement *m, struct we
     return gather_figures(comm, m, &own, err);
 }
 
-/* -- threads that all ranks measure
- * --------------------------------------------------------- */
+/* -- threads that all ranks measure -------------------------------------------------------- */
 
 struct rank_threads {
     /* given: number of threads per rank from the settings; 0: free choice */
@@ -270,7 +266,9 @@ enum weft_status wf_layout_measure(struct wf_layout_measurement *m,
         uint32_t threads[WF_AUTO_MAX_PROFILES];
         uint32_t given = s->parallel.given.threads ? s->parallel.threads : 0;
         m->machine.cores = wf_cores_available();
-        m->machine.bytes = (size_t)(MEMORY_SHARE * (double)wf_sysmem_bytes());
+        m->machine.bytes = s->train.memory_limit != 0
+                               ? (size_t)s->train.memory_limit
+                               : (size_t)(MEMORY_SHARE * (double)wf_sysmem_bytes());
         m->machine.n_profiles =
             wf_auto_thread_counts(m->machine.cores, given_ranks(s), given, threads);
         return measure_process(m, threads, err);

@@ -4,20 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cores.h"
 #include "base/error.h"
+#include "base/sysmem.h"
 #include "base/text.h"
 #include "compute/kern/ops.h"
 #include "planning/planner/choice.h"
 #include "runtime/sync/group.h"
 #include "training/data/batch.h"
+#include "training/layout/local_ranks.h"
+#include "weft/comm.h"
 
 static enum weft_status no_memory(struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the topology");
 }
 
-/* -- schedules
- * ------------------------------------------------------------------------------ */
+/* -- schedules ----------------------------------------------------------------------------- */
 
 struct wf_range wf_topology_micros(const struct wf_topology *l, uint32_t replica)
 {
@@ -54,6 +57,7 @@ static enum weft_status check_schedule(const struct wf_topology *l,
 {
     const struct weft_placement *place = weft_schedule_placement(schedule);
     const char *name = s->parallel.schedule;
+
     if (place->n_ranks != l->pp)
         return WEFT_FAIL(
             err, WEFT_USAGE,
@@ -64,6 +68,7 @@ static enum weft_status check_schedule(const struct wf_topology *l,
             err, WEFT_USAGE,
             "schedule %.150s has %u micro%s, but a replica runs %u of the %u in parallel.micros",
             name, place->n_micros, wf_plural(place->n_micros), micros, l->micros);
+
     if (s->parallel.chunks != 0 && place->n_stages != l->pp * s->parallel.chunks &&
         place->n_pipes == 1)
         return WEFT_FAIL(
@@ -71,6 +76,7 @@ static enum weft_status check_schedule(const struct wf_topology *l,
             "schedule %.150s has %u stage%s on %u rank%s, and parallel.chunks is %u", name,
             place->n_stages, wf_plural(place->n_stages), l->pp, wf_plural(l->pp),
             s->parallel.chunks);
+
     enum weft_placement_kind kind = weft_schedule_placement_kind(schedule);
     if (s->parallel.placement != 0 && (uint32_t)kind != s->parallel.placement - 1)
         return WEFT_FAIL(
@@ -107,13 +113,17 @@ static enum weft_status make_schedules(struct wf_topology *l, const struct wf_tr
     return check_schedule(l, s, l->schedules[1], min, err);
 }
 
-/* -- stages
- * --------------------------------------------------------------------------------- */
+/* -- stages -------------------------------------------------------------------------------- */
 
 static enum weft_status check_stages(const struct wf_topology *l, struct weft_error *err)
 {
     for (uint32_t i = 0; i < l->n_stages; i++) {
         const struct weft_stage_range *r = &l->partition.at[i];
+        if (r->n_mtp > 0)
+            return WEFT_FAIL(err, WEFT_USAGE,
+                             "parallel.partition: stage %u has layers for multi-token "
+                             "prediction (m), which weft can plan but not train",
+                             i);
         if (r->first_layer == r->end_layer && !r->embedding && !r->head)
             return WEFT_FAIL(
                 err, WEFT_USAGE,
@@ -124,25 +134,50 @@ static enum weft_status check_stages(const struct wf_topology *l, struct weft_er
     return WEFT_OK;
 }
 
+/* Creates the items of the model as the trainer executes them. */
+static enum weft_status make_items(const struct wf_topology *l, struct weft_items *out,
+                                   struct weft_error *err)
+{
+    const struct weft_training how = {.recompute = l->recompute};
+    WEFT_TRY(
+        weft_items_init_training(out, &l->model, (uint32_t)l->max_rows, l->seq, &how, err));
+    /* The head computes its gradients in the forward pass, so its whole cost counts as
+     * forward. */
+    struct weft_item *head = &out->at[out->n - 1];
+    head->f += head->i + head->w;
+    head->i = head->w = 0;
+    return WEFT_OK;
+}
+
+enum weft_status wf_topology_sum_stages(struct wf_topology *l, struct weft_error *err)
+{
+    struct weft_items items = {0};
+    WEFT_TRY(make_items(l, &items, err));
+    weft_stage_sums_release(&l->sums);
+    enum weft_status st = weft_stage_sums_init(&l->sums, &l->partition, &items, err);
+    weft_items_release(&items);
+    return st;
+}
+
 static enum weft_status make_stages(struct wf_topology *l, const struct wf_train_settings *s,
                                     struct weft_error *err)
 {
     struct weft_items items = {0};
     l->n_stages = weft_schedule_placement(l->schedules[0])->n_stages;
-    WEFT_TRY(weft_items_init_model(&items, &l->model, (uint32_t)l->max_rows, l->seq, err));
-    /* The head computes its gradients in the forward pass, so its whole cost counts as
-     * forward. */
-    struct weft_item *head = &items.at[items.n - 1];
-    head->f += head->i + head->w;
-    head->i = head->w = 0;
+    WEFT_TRY(wf_topology_set_recompute(l, s->train.recompute, err));
+    WEFT_TRY(make_items(l, &items, err));
     struct wf_partition_choice how =
         wf_partition_choice_parse(s->parallel.partition, WF_PARTITION_BALANCED);
     enum weft_status st =
         wf_partition_choose(&l->partition, how, &items, l->n_stages, NULL, err);
-    if (st == WEFT_OK)
-        st = weft_stage_sums_init(&l->sums, &l->partition, &items, err);
     weft_items_release(&items);
-    return st == WEFT_OK ? check_stages(l, err) : st;
+    if (st != WEFT_OK)
+        return st;
+
+    /* Stages that recompute are known only after the model is partitioned. */
+    WEFT_TRY(wf_topology_set_recompute(l, s->train.recompute, err));
+    WEFT_TRY(wf_topology_sum_stages(l, err));
+    return check_stages(l, err);
 }
 
 struct weft_cost wf_topology_cost(const struct wf_topology *l)
@@ -164,8 +199,7 @@ bool wf_topology_runs_stage(const struct wf_topology *l, uint32_t rank, uint32_t
                                rank % l->pp, stage);
 }
 
-/* -- traffic
- * -------------------------------------------------------------------------------- */
+/* -- traffic ------------------------------------------------------------------------------- */
 
 static enum weft_status make_traffic(struct wf_topology *l, const struct wf_train_settings *s,
                                      struct weft_error *err)
@@ -183,8 +217,7 @@ static enum weft_status make_traffic(struct wf_topology *l, const struct wf_trai
     return st;
 }
 
-/* -- groups
- * --------------------------------------------------------------------------------- */
+/* -- groups -------------------------------------------------------------------------------- */
 
 static size_t find_param(const struct wf_topology *l, const char *name)
 {
@@ -225,6 +258,7 @@ static enum weft_status list_tensors(struct wf_topology *l, struct wf_topology_g
     g->tensors = calloc(list->n + 1, sizeof *g->tensors);
     if (g->tensors == NULL)
         return no_memory(err);
+
     for (size_t i = 0; i < list->n; i++) {
         size_t n = wf_param_size(&list->at[i]);
         /* A tied weight is the first or the last parameter of its stage. */
@@ -239,6 +273,7 @@ static enum weft_status list_tensors(struct wf_topology *l, struct wf_topology_g
         at += wf_topology_padded(n);
         g->n = at - g->first;
     }
+
     return WEFT_OK;
 }
 
@@ -332,8 +367,7 @@ struct wf_range wf_topology_shard(const struct wf_topology_group *g, uint32_t me
     return (struct wf_range){begin - t->at, end - t->at};
 }
 
-/* -- the topology
- * ---------------------------------------------------------------------------- */
+/* -- the topology -------------------------------------------------------------------------- */
 
 static enum weft_status check_sizes(const struct wf_topology *l, struct weft_error *err)
 {
@@ -372,7 +406,37 @@ static enum weft_status build(struct wf_topology *l, const struct wf_train_setti
     }
     WEFT_TRY(make_traffic(l, s, err));
     WEFT_TRY(list_params(l, err));
-    return make_groups(l, err);
+    WEFT_TRY(make_groups(l, err));
+    bool fit = s->train.recompute != NULL && strcmp(s->train.recompute, "auto") == 0;
+    return fit ? wf_topology_fit_recompute(l, weft_comm_launcher() != NULL, err) : WEFT_OK;
+}
+
+/* Returns the threads per rank if the settings do not give them. */
+static uint32_t default_threads(const struct wf_topology *l)
+{
+    uint32_t cores = wf_cores_available();
+    if (weft_comm_launcher() != NULL) /* this process is one rank */
+        return cores;
+    return cores > l->n_ranks ? cores / l->n_ranks : 1;
+}
+
+/* Sets the fields on which only memory depends. */
+static void set_memory(struct wf_topology *l, const struct wf_train_settings *s)
+{
+    bool dir = s->log.dir != NULL;
+    const char *prompt = s->log.sample_prompt;
+    l->precision = s->train.precision == WF_PRECISION_BF16 ? WF_DTYPE_BF16 : WF_DTYPE_F32;
+    l->fast_sums = s->train.reduction == WF_REDUCTION_FAST;
+    l->threads = s->parallel.threads != 0 ? s->parallel.threads : default_threads(l);
+    l->has_snapshot = dir && s->checkpoint.every != 0 && s->checkpoint.in_background;
+    l->saves = dir;
+    if (s->log.sample != 0) { /* a prompt has at most one token per byte, or one token */
+        uint64_t n = s->log.sample_tokens + (prompt != NULL ? strlen(prompt) : 0) + 1;
+        l->sample_len = n < l->model.ctx ? (uint32_t)n : l->model.ctx;
+    }
+    l->memory_limit =
+        s->train.memory_limit != 0 ? (size_t)s->train.memory_limit : wf_sysmem_bytes();
+    l->ranks_per_host = wf_ranks_per_host(l->n_ranks);
 }
 
 enum weft_status wf_topology_init(struct wf_topology *l, const struct wf_train_settings *s,
@@ -385,6 +449,7 @@ enum weft_status wf_topology_init(struct wf_topology *l, const struct wf_train_s
                               .pp = s->parallel.pp,
                               .dp = s->parallel.dp,
                               .n_ranks = s->parallel.pp * s->parallel.dp};
+    set_memory(l, s);
     enum weft_status st = build(l, s, err);
     if (st != WEFT_OK)
         wf_topology_release(l);
@@ -416,6 +481,7 @@ void wf_topology_release(struct wf_topology *l)
     }
     free(l->groups);
     free(l->first_segment);
+    free(l->recompute);
     wf_param_list_release(&l->params);
     weft_stage_sums_release(&l->sums);
     weft_partition_release(&l->partition);

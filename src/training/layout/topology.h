@@ -13,8 +13,11 @@
 #define TRAINING_LAYOUT_TOPOLOGY_H
 
 #include "base/size.h"
+#include "base/text.h"
 #include "compute/model/params.h"
+#include "compute/model/stage.h"
 #include "training/settings/settings.h"
+#include "weft/exec.h"
 #include "weft/part.h"
 #include "weft/schedule.h"
 #include "weft/traffic.h"
@@ -53,6 +56,32 @@ struct wf_topology {
     size_t max_rows;                  /* number of sequences in the largest micro-batch */
     struct wf_topology_group *groups; /* owned */
     size_t n_groups;
+
+    /* What memory also depends on. */
+    enum wf_dtype precision;
+    bool fast_sums;
+    uint32_t threads;        /* threads per rank */
+    uint8_t *recompute;      /* owned: (model.layers), enum weft_recompute */
+    bool has_snapshot;       /* checkpoints are written from a copy of the shards */
+    bool saves;              /* rank 0 writes the weights at the end */
+    uint32_t sample_len;     /* maximum number of tokens of a sample with its prompt; 0: none */
+    size_t memory_limit;     /* bytes of the ranks on one machine together */
+    uint32_t ranks_per_host; /* number of neighbouring ranks on one machine */
+};
+
+/* The memory of a rank in bytes. */
+struct wf_rank_bytes {
+    size_t weights, gradients, packed, moments;
+    size_t activations; /* slots, and recomputed values */
+    /* Outputs of stages, residual blocks and, if the transport copies, received messages. */
+    size_t messages;
+    size_t scratch;
+    size_t data;     /* the tokens of a step */
+    size_t snapshot; /* the copy from which checkpoints are written */
+    /* Rank 0, for some time only: the copy of the weights that generates samples, or the buffer
+     * for saving weights, whichever is larger. */
+    size_t temporary;
+    size_t total;
 };
 
 /* Builds the topology.  The caller releases *l with wf_topology_release().  Returns WEFT_USAGE
@@ -86,16 +115,46 @@ uint32_t wf_topology_member(const struct wf_topology_group *g, uint32_t rank);
 struct wf_range wf_topology_shard(const struct wf_topology_group *g, uint32_t member,
                                   size_t tensor);
 
-/* Estimates the memory of a rank from the items of the model, as `weft plan` does.  Counts the
- * state of its stages (including only its own shards of the moments), activations in flight,
- * outputs and residual blocks that are being sent and, if the transport copies, receive
- * buffers. */
-enum weft_status wf_topology_rank_bytes(const struct wf_topology *l, uint32_t rank, bool copies,
-                                        size_t *out, struct weft_error *err);
+/* Returns the spec of a stage, with one slot and without a pool. */
+struct wf_tstage_spec wf_topology_stage_spec(const struct wf_topology *l, uint32_t stage);
 
-/* Adds up wf_topology_rank_bytes() of all ranks.  The sum saturates at SIZE_MAX. */
+/* Compiles the program of a rank, with slots of the sizes that its stages need.  The caller
+ * frees *out with weft_program_free().  Local. */
+enum weft_status wf_topology_new_program(const struct wf_topology *l, uint32_t rank,
+                                         struct weft_program **out, struct weft_error *err);
+
+/* Computes the memory that the trainer of a rank allocates, with the code that sizes the
+ * stages, slots and buffers.  `copies`: the transport copies messages.  Small lists, and the
+ * memory of MPI and of thread stacks, are not counted.  Local. */
+enum weft_status wf_topology_rank_bytes(const struct wf_topology *l, uint32_t rank, bool copies,
+                                        struct wf_rank_bytes *out, struct weft_error *err);
+
+/* Sets total to the sum of all parts. */
+void wf_rank_bytes_add_up(struct wf_rank_bytes *b);
+
+/* Adds up the totals of wf_topology_rank_bytes() of all ranks.  The sum saturates at
+ * SIZE_MAX.  Local. */
 enum weft_status wf_topology_total_bytes(const struct wf_topology *l, bool copies, size_t *out,
                                          struct weft_error *err);
+
+/* -- recomputation (topology_recompute.c) */
+
+/* Sets l->recompute from a text as in planning/spec/recompute.h; "auto" sets it to none.
+ * Stages are ignored while l->partition is empty.  Returns WEFT_USAGE with the column of a
+ * range that does not exist or overlaps another.  Local. */
+enum weft_status wf_topology_set_recompute(struct wf_topology *l, const char *text,
+                                           struct weft_error *err);
+
+/* Sets l->recompute to the least recomputation with which every machine stays within
+ * l->memory_limit: on each machine, the first layers recompute everything and the next ones
+ * their attention, and these two numbers are those with the fewest recomputed operations.  If
+ * nothing fits, all layers of the machine recompute everything.  Local. */
+enum weft_status wf_topology_fit_recompute(struct wf_topology *l, bool copies,
+                                           struct weft_error *err);
+
+/* Appends l->recompute in the syntax of the setting: "none", "full" or "full:0-3,attention:4".
+ */
+void wf_topology_print_recompute(const struct wf_topology *l, struct wf_text *out);
 
 /* Counts the bytes that the pipeline of the first replica sends in one step with a cache of
  * residual blocks.  The caller releases *out. */
@@ -110,6 +169,9 @@ static inline size_t wf_topology_padded(size_t n)
 {
     return (n + 15) / 16 * 16;
 }
+
+/* Computes l->sums from the partition and the recomputation.  Local. */
+enum weft_status wf_topology_sum_stages(struct wf_topology *l, struct weft_error *err);
 
 /* Returns the cost of stages as they are executed: the backward pass of the head runs in its
  * forward pass. */

@@ -16,8 +16,7 @@ struct frame {
     double left, top, width, height;
 };
 
-/* -- thinning
- * ------------------------------------------------------------------------------- */
+/* -- thinning ------------------------------------------------------------------------------ */
 
 /* Selects up to four of the points begin .. end - 1, which share a pixel. */
 static size_t decimate_bucket(const struct wf_chart_line *line, size_t begin, size_t end,
@@ -53,8 +52,7 @@ size_t wf_chart_decimate(const struct wf_chart_line *line, double x0, double x1,
     return n;
 }
 
-/* -- the shown range
- * ------------------------------------------------------------------------ */
+/* -- the shown range ----------------------------------------------------------------------- */
 
 /* Returns true if point i may lie above the shown range.  A loss falls so far at the start that
  * the rest of its curve would look flat otherwise. */
@@ -67,6 +65,7 @@ static struct frame choose_frame(const struct wf_chart *c)
 {
     struct frame f = {.x0 = HUGE_VAL, .x1 = -HUGE_VAL, .left = LEFT, .top = TOP};
     double low = c->from_zero ? 0 : HUGE_VAL, high = -HUGE_VAL;
+
     for (size_t k = 0; k < c->n_lines; k++)
         for (size_t i = 0; i < c->lines[k].n; i++) {
             f.x0 = fmin(f.x0, c->lines[k].x[i]);
@@ -75,6 +74,8 @@ static struct frame choose_frame(const struct wf_chart *c)
             if (!is_cropped(c, &c->lines[k], i))
                 high = fmax(high, c->lines[k].y[i]);
         }
+
+    /* Avoids empty ranges. */
     if (!(f.x1 >= f.x0))
         f.x0 = f.x1 = 0;
     if (f.x1 == f.x0)
@@ -86,6 +87,7 @@ static struct frame choose_frame(const struct wf_chart *c)
         low = c->from_zero ? 0 : low - around;
         high += around;
     }
+
     f.width = c->width - LEFT - RIGHT;
     f.height = c->height - TOP - BOTTOM;
     f.y_step = wf_axis_step((high - low) / (f.height > 150 ? 5 : 4));
@@ -104,22 +106,24 @@ static double to_y(const struct frame *f, double y)
     return f->top + (f->y1 - y) / (f->y1 - f->y0) * f->height;
 }
 
-/* -- SVG
- * ------------------------------------------------------------------------------------ */
+/* -- SVG ----------------------------------------------------------------------------------- */
 
 static void put_axes(FILE *out, const struct wf_chart *c, const struct frame *f)
 {
     char text[WF_FORMAT_LEN];
     double bottom = f->top + f->height;
+
     fputs("<path class=\"grid\" d=\"", out);
     for (int i = 0; f->y0 + i * f->y_step <= f->y1 + 0.5 * f->y_step; i++)
         fprintf(out, "M%g %.1fh%g", f->left, to_y(f, f->y0 + i * f->y_step), f->width);
+
     fputs("\"/>\n<g class=\"tick y\">", out);
     for (int i = 0; f->y0 + i * f->y_step <= f->y1 + 0.5 * f->y_step; i++) {
         double y = f->y0 + i * f->y_step;
         fprintf(out, "<text x=\"%g\" y=\"%.1f\">%s</text>", f->left - 8, to_y(f, y) + 3.5,
                 wf_unit_format_tick(text, c->unit, y, f->y_step));
     }
+
     double step = fmax(1, wf_axis_step((f->x1 - f->x0) / (f->width / 90)));
     fprintf(out, "<text x=\"%g\" y=\"%.1f\">step</text></g>\n<g class=\"tick x\">", f->left - 8,
             bottom + 17);
@@ -127,6 +131,7 @@ static void put_axes(FILE *out, const struct wf_chart *c, const struct frame *f)
         fprintf(out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>", to_x(f, x), bottom + 17,
                 wf_unit_format_tick(text, WF_UNIT_COUNT, x, step));
     fputs("</g>\n", out);
+
     if (c->n_marks > 0) {
         fputs("<path class=\"marks\" d=\"", out);
         for (size_t i = 0; i < c->n_marks; i++)
@@ -134,6 +139,7 @@ static void put_axes(FILE *out, const struct wf_chart *c, const struct frame *f)
                 fprintf(out, "M%.1f %.1fv-7", to_x(f, c->marks[i]), bottom);
         fputs("\"/>\n", out);
     }
+
     if (!isnan(c->level) && c->level >= f->y0 && c->level <= f->y1)
         fprintf(out,
                 "<path class=\"level\" d=\"M%g %.1fh%g\"/><text class=\"level\" x=\"%g\" "
@@ -150,6 +156,7 @@ static void put_line(FILE *out, const struct wf_chart_line *line, const struct f
     size_t run = 0; /* number of points since the last gap; a single point is drawn as a dot */
     fprintf(out, "<path class=\"line %s c%u\" d=\"", styles[line->style],
             line->colour % WF_CHART_COLOURS);
+
     for (size_t k = 0; k <= n; k++) {
         double y = k < n ? line->y[keep[k]] : NAN;
         if (isnan(y)) {
@@ -159,12 +166,14 @@ static void put_line(FILE *out, const struct wf_chart_line *line, const struct f
             run = 0;
             continue;
         }
+
         bool dot = line->style == WF_LINE_STYLE_DOTS;
         fprintf(out, "%c%.1f %.1f%s", down && !dot ? 'L' : 'M', to_x(f, line->x[keep[k]]),
                 to_y(f, y), dot ? "h0" : "");
         down = true;
         run += !dot;
     }
+
     fputs("\"/>\n", out);
 }
 
@@ -193,8 +202,7 @@ static void put_legend(FILE *out, const struct wf_chart *c)
     fputs("</ul>", out);
 }
 
-/* -- numbers for the script
- * ------------------------------------------------------------------- */
+/* -- numbers for the script ---------------------------------------------------------------- */
 
 static void put_value(FILE *out, double value)
 {
@@ -239,17 +247,20 @@ bool wf_chart_put(FILE *page, FILE *data, const struct wf_chart *c)
     bool ok = true;
     /* With many lines, fewer points of each line are kept, to limit the size of the page. */
     double pixels = f.width * (c->n_lines > 3 ? 3.0 / (double)c->n_lines : 1);
+
     begin_figure(page, c);
     put_axes(page, c, &f);
     fprintf(page,
             "<clipPath id=\"%s-clip\"><rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\"/>"
             "</clipPath><g clip-path=\"url(#%s-clip)\">\n",
             c->id, f.left - 5, f.top - 5, f.width + 10, f.height + 10, c->id);
+
     fprintf(data,
             "{\"id\":\"%s\",\"unit\":\"%s\",\"box\":[%g,%g,%g,%g],\"range\":[%.10g,%.10g,%.10g,"
             "%.10g],\"size\":[%g,%g],\"lines\":[",
             c->id, wf_unit_name(c->unit), f.left, f.top, f.width, f.height, f.x0, f.x1, f.y0,
             f.y1, c->width, c->height);
+
     bool comma = false;
     for (size_t k = 0; k < c->n_lines && ok; k++) {
         size_t *keep = malloc(sizeof *keep * (c->lines[k].n + 1));
@@ -263,6 +274,7 @@ bool wf_chart_put(FILE *page, FILE *data, const struct wf_chart *c)
         comma = true;
         free(keep);
     }
+
     fputs("</g></svg></figure>\n", page);
     fputs("]}", data);
     return ok;

@@ -73,6 +73,7 @@ static void add_line(struct wf_page *p, struct curve_lines *l, const struct wf_r
     double *y = malloc(sizeof *y * (run->n_points + 1));
     p->failed = p->failed || x == NULL || y == NULL;
     bool gaps = c->style != WF_LINE_STYLE_DOTS, any = false;
+
     for (size_t i = 0; !p->failed && i < run->n_points; i++) {
         double value = wf_run_value(&run->points[i], c->column);
         if (!gaps && isnan(value))
@@ -81,11 +82,13 @@ static void add_line(struct wf_page *p, struct curve_lines *l, const struct wf_r
         y[n++] = value;
         any = any || !isnan(value);
     }
+
     if (p->failed || !any) {
         free(x);
         free(y);
         return;
     }
+
     if (c->smooth)
         p->failed = !smooth(y, n) || p->failed;
     l->at[l->n++] = (struct wf_chart_line){.name = c->name != NULL ? c->name : run->name,
@@ -122,6 +125,7 @@ static void put_columns(struct wf_page *p, struct wf_chart *c, size_t column, co
     struct curve_lines l;
     if (!lines_init(p, &l))
         return;
+
     for (size_t r = 0; r < p->n; r++) {
         bool smoothed = are_long(p) && column != WF_RUN_COLUMN(lr);
         struct curve raw = {column, p->n == 1 ? name : NULL, (unsigned)r,
@@ -133,11 +137,13 @@ static void put_columns(struct wf_page *p, struct wf_chart *c, size_t column, co
         if (smoothed)
             add_line(p, &l, &p->runs[r], &mean);
     }
+
     if (planned != 0 && p->n == 1) {
         struct curve curve = {planned, "planned", 1, WF_LINE_STYLE_DASHED, false};
         add_line(p, &l, &p->runs[0], &curve);
         c->legend = true;
     }
+
     put_chart(p, c, &l);
     lines_release(&l);
 }

@@ -10,8 +10,7 @@
 
 enum { WIDTH = 1080, MAX_BARS = 64, MAX_EVENTS = 30000 };
 
-/* -- bars of parts
- * -------------------------------------------------------------------------- */
+/* -- bars of parts ------------------------------------------------------------------------- */
 
 enum { MAX_PARTS = 24 };
 
@@ -73,6 +72,7 @@ static void put_bar(FILE *out, struct bars *b, const char *name, const double *p
 {
     char words[WF_FORMAT_LEN];
     double at = 0;
+
     fprintf(out, "<text class=\"name\" x=\"120\" y=\"%g\">%s</text>", b->y + 16, name);
     for (size_t k = 0; k < b->n_parts; k++) {
         if (!(parts[k] > 0))
@@ -84,10 +84,12 @@ static void put_bar(FILE *out, struct bars *b, const char *name, const double *p
                 name, b->names[k], wf_unit_format(words, b->unit, parts[k]));
         at += parts[k];
     }
+
     if (!isnan(mark))
         fprintf(out,
                 "<path class=\"plan\" d=\"M%.2f %gv26\"><title>%s: planned: %s</title></path>",
                 bar_x(b, mark), b->y - 1, name, wf_unit_format(words, b->unit, mark));
+
     fprintf(out, "<text class=\"sum\" x=\"%.2f\" y=\"%g\">%s</text>\n",
             bar_x(b, isnan(mark) ? at : fmax(at, mark)) + 8, b->y + 16,
             wf_unit_format(words, b->unit, at));
@@ -106,6 +108,7 @@ static void put_bars_table(struct wf_page *p, const struct bars *b, const double
 {
     FILE *out = p->out;
     bool seen[MAX_PARTS] = {false};
+
     for (size_t i = 0; i < n * b->n_parts; i++)
         seen[i % b->n_parts] = seen[i % b->n_parts] || parts[i] > 0;
     fprintf(out, "<div class=\"wide\"><table><thead><tr><th>%s</th>", first);
@@ -113,6 +116,7 @@ static void put_bars_table(struct wf_page *p, const struct bars *b, const double
         if (seen[k])
             fprintf(out, "<th>%s</th>", b->names[k]);
     fputs("<th>total</th></tr></thead><tbody>\n", out);
+
     for (size_t i = 0; i < n; i++) {
         double sum = 0;
         fprintf(out, "<tr><th>%zu</th>", i);
@@ -124,16 +128,16 @@ static void put_bars_table(struct wf_page *p, const struct bars *b, const double
         wf_page_cell(p, b->unit, sum);
         fputs("</tr>\n", out);
     }
+
     fputs("</tbody></table></div>\n", out);
 }
 
-/* -- time by activity
- * ------------------------------------------------------------------------ */
+/* -- time by activity ---------------------------------------------------------------------- */
 
 static void put_no_traces(struct wf_page *p)
 {
-    fputs("<p class=\"none\">No step was traced: <code>--log.trace_steps=3</code> records the "
-          "first three steps.</p>\n",
+    fputs("<p class=\"none\">No step was traced.  The setting <code>log.trace_steps: 3</code> "
+          "records the first three steps.</p>\n",
           p->out);
 }
 
@@ -221,8 +225,7 @@ void wf_page_time(struct wf_page *p, const struct wf_run *run)
     wf_page_section_end(p);
 }
 
-/* -- the timeline
- * ---------------------------------------------------------------------------- */
+/* -- the timeline -------------------------------------------------------------------------- */
 
 static void put_action(FILE *out, struct weft_action a, bool stages)
 {
@@ -288,12 +291,14 @@ void wf_page_timeline(struct wf_page *p, const struct wf_run *run)
     const struct weft_draw_options options = {.width = WIDTH};
     struct wf_picture picture;
     char id[40];
+
     wf_page_section(p, "Timeline");
     fprintf(
         p->out,
         "<p class=\"note\">Step %u. Planned: the same schedule with the measured mean times "
         "and messages that take no time.</p>\n",
         run->trace_step);
+
     if (wf_picture_init(&picture, traces, 2, &options, NULL) == WEFT_OK) {
         snprintf(id, sizeof id, "timeline%zu", p->n_timelines);
         fprintf(p->out, "<figure class=\"timeline\" id=\"%s\" tabindex=\"0\">", id);
@@ -304,11 +309,11 @@ void wf_page_timeline(struct wf_page *p, const struct wf_run *run)
     } else {
         fputs("<p class=\"none\">There are too many ranks for one picture.</p>\n", p->out);
     }
+
     wf_page_section_end(p);
 }
 
-/* -- the bubble
- * ------------------------------------------------------------------------------ */
+/* -- the bubble ---------------------------------------------------------------------------- */
 
 static void mean_idle(const struct wf_run_trace *t, double out[N_IDLE])
 {
@@ -331,10 +336,12 @@ static void put_bubble_table(struct wf_page *p, const double *planned, const dou
         {"imbalance", "the rank had less work than the busiest one"},
         {"waiting", "another rank was still computing the input"}};
     double sums[2] = {0, 0};
+
     fputs(
         "<div class=\"wide\"><table><thead><tr><th>cause</th><th>planned</th>"
         "<th>measured</th><th>difference</th><th class=\"text\">meaning</th></tr></thead><tbody>\n",
         p->out);
+
     for (size_t k = 0; k < N_IDLE; k++) {
         fprintf(p->out,
                 "<tr><th><svg class=\"swatch\" viewBox=\"0 0 12 12\"><rect width=\"12\" "
@@ -344,9 +351,11 @@ static void put_bubble_table(struct wf_page *p, const double *planned, const dou
         wf_page_cell(p, WF_UNIT_PERCENT, measured[k]);
         wf_page_cell(p, WF_UNIT_PERCENT, measured[k] - planned[k]);
         fprintf(p->out, "<td class=\"text\">%s</td></tr>\n", causes[k][1]);
+
         sums[0] += planned[k];
         sums[1] += measured[k];
     }
+
     fputs("</tbody><tfoot><tr><th>bubble</th>", p->out);
     wf_page_cell(p, WF_UNIT_PERCENT, sums[0]);
     wf_page_cell(p, WF_UNIT_PERCENT, sums[1]);
@@ -370,8 +379,7 @@ void wf_page_bubble(struct wf_page *p, const struct wf_run *run)
     wf_page_section_end(p);
 }
 
-/* -- memory
- * ---------------------------------------------------------------------------------- */
+/* -- memory -------------------------------------------------------------------------------- */
 
 void wf_page_memory(struct wf_page *p, const struct wf_run *run)
 {
@@ -426,8 +434,7 @@ void wf_page_memory(struct wf_page *p, const struct wf_run *run)
     wf_page_section_end(p);
 }
 
-/* -- messages
- * -------------------------------------------------------------------------------- */
+/* -- messages ------------------------------------------------------------------------------ */
 
 static void put_link(struct wf_page *p, const struct wf_planfile_link *l, bool cache)
 {
@@ -447,6 +454,7 @@ static void put_links(struct wf_page *p, const struct wf_planfile_link *links, s
 {
     struct wf_planfile_link all = {0};
     bool cache = false;
+
     for (size_t i = 0; i < n; i++) {
         const struct wf_planfile_link *l = &links[i];
         all.forward_bytes += l->forward_bytes;
@@ -456,6 +464,7 @@ static void put_links(struct wf_page *p, const struct wf_planfile_link *links, s
         cache = cache || l->forward_bytes_without_cache > l->forward_bytes ||
                 l->backward_bytes_without_cache > l->backward_bytes;
     }
+
     fprintf(p->out,
             "<div class=\"wide\"><table><thead><tr><th>link</th><th>forward</th>"
             "<th>backward</th>%s</tr></thead><tbody>\n",
@@ -464,6 +473,7 @@ static void put_links(struct wf_page *p, const struct wf_planfile_link *links, s
         fprintf(p->out, "<tr><th>rank %u to %u</th>", links[i].from, links[i].to);
         put_link(p, &links[i], cache);
     }
+
     fputs("</tbody><tfoot><tr><th>total</th>", p->out);
     put_link(p, &all, cache);
     fputs("</tfoot></table></div>\n", p->out);
@@ -474,10 +484,12 @@ static size_t traced_links(const struct weft_trace *t, struct wf_planfile_link *
 {
     size_t n = 0, capacity = 0;
     struct wf_planfile_link *links = NULL;
+
     for (size_t i = 0; i < t->n_events; i++) {
         const struct weft_trace_event *e = &t->events[i];
         if (e->lane != WEFT_LANE_SEND || e->peer == WEFT_NO_RANK)
             continue;
+
         size_t k = 0;
         while (k < n && (links[k].from != e->rank || links[k].to != e->peer))
             k++;
@@ -490,6 +502,7 @@ static size_t traced_links(const struct weft_trace *t, struct wf_planfile_link *
         }
         if (k == n)
             links[n++] = (struct wf_planfile_link){.from = e->rank, .to = e->peer};
+
         if (e->action.kind == WEFT_ACT_SEND_F)
             links[k].forward_bytes += e->bytes;
         else

@@ -28,8 +28,7 @@ void wf_page_cell(struct wf_page *p, enum wf_unit unit, double value)
     fprintf(p->out, "<td>%s</td>", isfinite(value) ? wf_unit_format(words, unit, value) : "");
 }
 
-/* -- figures at the
- * top----------------------------------------------------------------------- */
+/* -- figures at the top -------------------------------------------------------------------- */
 
 static const char *state_words(enum wf_run_state state)
 {
@@ -79,6 +78,7 @@ static void put_tiles(struct wf_page *p, const struct wf_run *run)
     double bubble = wf_run_mean(run, WF_RUN_COLUMN(bubble), RECENT);
     double first = run->n_points > 0 ? run->points[0].loss : NAN;
     bool going = wf_run_state(run, p->now) == WF_RUN_STATE_RUNNING;
+
     fputs("<dl class=\"tiles\">\n", p->out);
     put_tile(p, "loss", WF_UNIT_LOSS, wf_run_last(run, WF_RUN_COLUMN(loss)), "from",
              WF_UNIT_LOSS, first);
@@ -90,6 +90,7 @@ static void put_tiles(struct wf_page *p, const struct wf_run *run)
     put_tile(p, "time per step", WF_UNIT_MS, wf_run_mean(run, WF_RUN_COLUMN(ms), RECENT),
              going ? "remaining" : "total", WF_UNIT_MS,
              going ? steps_left_ms(run) : wf_run_sum(run, WF_RUN_COLUMN(ms)));
+
     if (bubble > 0)
         put_tile(p, "bubble", WF_UNIT_PERCENT, bubble, "planned", WF_UNIT_PERCENT,
                  wf_run_last(run, WF_RUN_COLUMN(bubble_plan)));
@@ -97,6 +98,7 @@ static void put_tiles(struct wf_page *p, const struct wf_run *run)
              "", WF_UNIT_PERCENT, NAN);
     put_tile(p, "memory per rank", WF_UNIT_BYTES, max_memory(run, false), "planned",
              WF_UNIT_BYTES, max_memory(run, true));
+
     fputs("</dl>\n", p->out);
 }
 
@@ -169,8 +171,7 @@ static void put_runs_table(struct wf_page *p)
     fputs("</tbody></table></div>\n", p->out);
 }
 
-/* -- the page
- * -------------------------------------------------------------------------------- */
+/* -- the page ------------------------------------------------------------------------------ */
 
 void wf_page_policy(FILE *out, bool live, bool header)
 {
@@ -224,14 +225,17 @@ static void put_body(struct wf_page *p)
     fputs("<header><h1>", p->out);
     put_title(p->out, p);
     fputs("</h1>\n", p->out);
+
     if (p->n == 1) {
         put_summary(p, &p->runs[0]);
         put_tiles(p, &p->runs[0]);
     } else {
         put_runs_table(p);
     }
+
     fputs("</header>\n<main>\n", p->out);
     wf_page_curves(p);
+
     for (size_t i = 0; i < p->n; i++) {
         if (p->n > 1) {
             fputs("<article><h2 class=\"run\">", p->out);
@@ -280,8 +284,7 @@ enum weft_status wf_page_write(FILE *out, struct wf_run *runs, size_t n, bool li
     return p.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the page") : WEFT_OK;
 }
 
-/* -- updates
- * --------------------------------------------------------------------------------- */
+/* -- updates ------------------------------------------------------------------------------- */
 
 void wf_page_write_data(FILE *out, const struct wf_run *runs, size_t n)
 {
@@ -293,12 +296,15 @@ void wf_page_write_data(FILE *out, const struct wf_run *runs, size_t n)
                    {"grad_norm", WF_RUN_COLUMN(grad_norm)}, {"ms", WF_RUN_COLUMN(ms)},
                    {"tok_s", WF_RUN_COLUMN(tok_s)},         {"mfu", WF_RUN_COLUMN(mfu)},
                    {"bubble", WF_RUN_COLUMN(bubble)}};
+
     struct wf_json j = {.out = out};
     time_t now = time(NULL);
+
     wf_json_begin(&j, NULL, '{');
     wf_json_string(&j, "format", "weft report");
     wf_json_uint(&j, "version", 1);
     wf_json_begin(&j, "runs", '[');
+
     for (size_t i = 0; i < n; i++) {
         const struct wf_run *run = &runs[i];
         wf_json_begin(&j, NULL, '{');
@@ -306,6 +312,7 @@ void wf_page_write_data(FILE *out, const struct wf_run *runs, size_t n)
         wf_json_string(&j, "state", state_class(wf_run_state(run, now)));
         if (run->has_settings)
             wf_json_uint(&j, "steps", run->settings.train.steps);
+
         for (size_t k = 0; k < WEFT_LEN(figures); k++)
             wf_json_number(&j, figures[k].name, wf_run_last(run, figures[k].column));
         wf_json_uint(&j, "checkpoints", run->n_checkpoints);
@@ -313,13 +320,13 @@ void wf_page_write_data(FILE *out, const struct wf_run *runs, size_t n)
         wf_json_uint(&j, "traced", run->has_traces ? run->trace_step : 0);
         wf_json_end(&j, '}');
     }
+
     wf_json_end(&j, ']');
     wf_json_end(&j, '}');
     fputc('\n', out);
 }
 
-/* -- a file
- * ---------------------------------------------------------------------------------- */
+/* -- a file -------------------------------------------------------------------------------- */
 
 enum weft_status wf_report_write(FILE *out, const char *const *dirs, size_t n,
                                  struct weft_error *err)

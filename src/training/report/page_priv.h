@@ -25,8 +25,9 @@ struct wf_page {
     bool failed; /* memory has run out */
 };
 
-/* Write the start and the end of a section. */
+/* Writes the start of a section. */
 void wf_page_section(struct wf_page *p, const char *title);
+/* Writes the end of a section. */
 void wf_page_section_end(struct wf_page *p);
 
 /* Writes a table cell with a figure, or an empty cell if the figure is not finite. */
@@ -35,20 +36,29 @@ void wf_page_cell(struct wf_page *p, enum wf_unit unit, double value);
 /* Writes the curves of all runs: curves.c. */
 void wf_page_curves(struct wf_page *p);
 
-/* Write the activities of the ranks of a run in one step: details.c. */
+/* details.c: the ranks of a run in one step. */
+
+/* Writes how each rank spent its time. */
 void wf_page_time(struct wf_page *p, const struct wf_run *run);
+/* Writes the planned and the measured timeline. */
 void wf_page_timeline(struct wf_page *p, const struct wf_run *run);
+/* Writes the planned and the measured idle time by cause. */
 void wf_page_bubble(struct wf_page *p, const struct wf_run *run);
+/* Writes the memory of each rank. */
 void wf_page_memory(struct wf_page *p, const struct wf_run *run);
+/* Writes the bytes sent between ranks. */
 void wf_page_traffic(struct wf_page *p, const struct wf_run *run);
 
-/* Write the checkpoints, samples and settings of a run: artifacts.c. */
+/* artifacts.c: the files of a run. */
+
+/* Writes the list of checkpoints. */
 void wf_page_checkpoints(struct wf_page *p, const struct wf_run *run);
+/* Writes the generated samples. */
 void wf_page_samples(struct wf_page *p, const struct wf_run *run);
+/* Writes the settings. */
 void wf_page_settings(struct wf_page *p, const struct wf_run *run);
 
-/* -- the page
- * ------------------------------------------------------------------------------- */
+/* -- the page ------------------------------------------------------------------------------ */
 
 /* Writes the page of `runs`, which the caller has read.  A `live` page polls for updates. */
 enum weft_status wf_page_write(FILE *out, struct wf_run *runs, size_t n, bool live,

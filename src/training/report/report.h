@@ -26,6 +26,16 @@
 enum weft_status wf_report_write(FILE *out, const char *const *dirs, size_t n,
                                  struct weft_error *err);
 
+/* Returns the path of the page in the directory of a run, or NULL if memory runs out.  The
+ * caller frees the result. */
+char *wf_report_path(const char *dir);
+
+/* Writes the page to a file atomically.  Local. */
+enum weft_status wf_report_write_file(const char *path, const char *const *dirs, size_t n,
+                                      struct weft_error *err);
+
+enum { WF_REPORT_PORT = 8384 }; /* port of the server, unless the user chooses another one */
+
 struct wf_report_server;
 
 /* Starts a thread of low priority that serves the page of these runs to this machine only, at

@@ -1,3 +1,4 @@
+/* Shows values under the pointer in the charts of a report page, and updates a live page. */
 'use strict';
 (() => {
   const SVG = 'http://www.w3.org/2000/svg';

@@ -25,8 +25,7 @@ enum {
     MAX_CHECKPOINTS = 1000,
 };
 
-/* -- metrics
- * -------------------------------------------------------------------------------- */
+/* -- metrics ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -64,11 +63,14 @@ static bool add_point(struct wf_run *run, const struct wf_run_point *p)
         run->points[n - 1].val_loss = p->val_loss;
         return true;
     }
+
+    /* A restarted run repeats steps: drops the old ones. */
     if (n > 0 && run->points[n - 1].step >= p->step) {
         run->n_restarts++;
         while (run->n_points > 0 && run->points[run->n_points - 1].step >= p->step)
             run->n_points--;
     }
+
     if (run->n_points == run->cap_points) {
         size_t capacity = run->cap_points == 0 ? 256 : run->cap_points * 2;
         struct wf_run_point *more = capacity > SIZE_MAX / sizeof *more
@@ -79,6 +81,7 @@ static bool add_point(struct wf_run *run, const struct wf_run_point *p)
         run->points = more;
         run->cap_points = capacity;
     }
+
     run->points[run->n_points++] = *p;
     return true;
 }
@@ -121,8 +124,7 @@ static enum weft_status update_points(struct wf_run *run, const char *path,
     return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the steps of a run");
 }
 
-/* -- samples
- * -------------------------------------------------------------------------------- */
+/* -- samples ------------------------------------------------------------------------------- */
 
 static void release_samples(struct wf_run *run)
 {
@@ -172,8 +174,7 @@ static void update_samples(struct wf_run *run, const char *path)
     fclose(in);
 }
 
-/* -- checkpoints
- * ---------------------------------------------------------------------------- */
+/* -- checkpoints --------------------------------------------------------------------------- */
 
 static unsigned long long folder_bytes(const char *path, bool *complete)
 {
@@ -232,8 +233,7 @@ static void update_checkpoints(struct wf_run *run, const char *folder)
         qsort(run->checkpoints, run->n_checkpoints, sizeof *run->checkpoints, by_step);
 }
 
-/* -- the directory
- * -------------------------------------------------------------------------- */
+/* -- the directory ------------------------------------------------------------------------- */
 
 /* Returns the last part of a path, which the caller frees, or NULL if there is no memory. */
 static char *last_part(const char *path)
@@ -358,8 +358,7 @@ enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err)
     return st;
 }
 
-/* -- figures
- * -------------------------------------------------------------------------------- */
+/* -- figures ------------------------------------------------------------------------------- */
 
 enum wf_run_state wf_run_state(const struct wf_run *run, time_t now)
 {

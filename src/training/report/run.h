@@ -65,8 +65,7 @@ void wf_run_release(struct wf_run *run); /* a zeroed struct is allowed */
  * ignored.  Returns WEFT_DATA if the directory is not the directory of a run. */
 enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err);
 
-/* -- figures
- * --------------------------------------------------------------------------------- */
+/* -- figures ------------------------------------------------------------------------------- */
 
 enum wf_run_state {
     WF_RUN_STATE_EMPTY,
@@ -81,22 +80,23 @@ enum wf_run_state wf_run_state(const struct wf_run *run, time_t now);
 
 /* Returns the mean of the last `max` values of a column, or NAN if the column has no value. */
 double wf_run_mean(const struct wf_run *run, size_t column, size_t max);
-/* Return the last value, the minimum and the sum of a column.  If the column has no value, the
- * sum is 0 and the others are NAN. */
+/* Returns the last value of a column, or NAN if the column has no value. */
 double wf_run_last(const struct wf_run *run, size_t column);
+/* Returns the minimum of a column, or NAN if the column has no value. */
 double wf_run_min(const struct wf_run *run, size_t column);
+/* Returns the sum of a column, or 0 if the column has no value. */
 double wf_run_sum(const struct wf_run *run, size_t column);
 
 #define WF_RUN_COLUMN(name) offsetof(struct wf_run_point, name)
+/* Returns the value of a column at one point. */
 static inline double wf_run_value(const struct wf_run_point *p, size_t column)
 {
     return *(const double *)((const char *)p + column);
 }
 
-/* -- traces: traces.c
- * ------------------------------------------------------------------------- */
+/* -- traces: traces.c ---------------------------------------------------------------------- */
 
-/* If the traces changed, reads the newest trace, and simulates the schedule of the run with the
+/* Reads the newest trace, if the traces changed, and simulates the schedule of the run with the
  * times measured in it. */
 void wf_run_update_traces(struct wf_run *run);
 void wf_run_trace_release(struct wf_run_trace *t);

@@ -55,8 +55,7 @@ struct wf_report_server {
     int wake[2]; /* a pipe; writing a byte to it stops the thread */
 };
 
-/* -- answers
- * --------------------------------------------------------------------------------- */
+/* -- answers ------------------------------------------------------------------------------- */
 
 static bool make_answer(struct wf_report_server *s, enum wf_route route)
 {
@@ -186,8 +185,7 @@ static void discard_log(void *server, const char *format, va_list args)
     (void)args;
 }
 
-/* -- connections
- * ----------------------------------------------------------------------------- */
+/* -- connections --------------------------------------------------------------------------- */
 
 static void on_connection(void *server, struct MHD_Connection *c, void **own,
                           enum MHD_ConnectionNotificationCode what)
@@ -233,8 +231,10 @@ static void *serve(void *server)
     struct pollfd fds[3] = {{.fd = s->wake[0], .events = POLLIN}};
     /* On Linux, this call changes only the priority of this thread. */
     setpriority(PRIO_PROCESS, 0, 10);
+
     for (int i = 0; i < 2; i++)
         fds[1 + i] = (struct pollfd){.fd = poll_fd(s->daemons[i]), .events = POLLIN};
+
     while ((fds[0].revents & POLLIN) == 0) {
         int wait = 250; /* ms; expired connections are closed after each wait */
         for (int i = 0; i < 2; i++) {
@@ -243,6 +243,7 @@ static void *serve(void *server)
                 ms < (unsigned)wait)
                 wait = (int)ms;
         }
+
         if (poll(fds, WEFT_LEN(fds), wait) < 0 && errno != EINTR)
             break;
         for (int i = 0; i < 2; i++)
@@ -253,8 +254,7 @@ static void *serve(void *server)
     return NULL;
 }
 
-/* -- starting and stopping
- * -------------------------------------------------------------------- */
+/* -- starting and stopping ----------------------------------------------------------------- */
 
 static struct MHD_Daemon *start_daemon(struct wf_report_server *s, const void *address,
                                        unsigned flags)
@@ -274,12 +274,15 @@ enum weft_status wf_report_server_new(const char *const *dirs, size_t n, uint16_
 {
     struct wf_report_server *s = calloc(1, sizeof *s);
     size_t policy_len;
+
     if (s == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a server");
+
     s->wake[0] = s->wake[1] = -1;
     s->port = port;
     for (size_t i = 0; i < WEFT_LEN(s->connections); i++)
         s->connections[i].fd = -1;
+
     FILE *policy = open_memstream(&s->policy, &policy_len);
     if (policy != NULL)
         wf_page_policy(policy, true, true);
@@ -287,16 +290,19 @@ enum weft_status wf_report_server_new(const char *const *dirs, size_t n, uint16_
     enum weft_status st = WEFT_OK;
     if (policy == NULL || fclose(policy) != 0 || s->runs == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a server");
+
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {
         st = wf_run_init(&s->runs[i], dirs[i], err);
         s->n_runs += st == WEFT_OK;
     }
     if (st == WEFT_OK && pipe(s->wake) != 0)
         st = WEFT_FAIL(err, WEFT_IO, "cannot create a pipe: %s", strerror(errno));
+
     if (st != WEFT_OK) {
         wf_report_server_stop(s);
         return st;
     }
+
     *out = s;
     return WEFT_OK;
 }
@@ -381,8 +387,7 @@ void wf_report_server_stop(struct wf_report_server *s)
     free(s);
 }
 
-/* -- for tests
- * ------------------------------------------------------------------------------- */
+/* -- for tests ----------------------------------------------------------------------------- */
 
 enum weft_status wf_report_server_connect(struct wf_report_server *s, int *fd,
                                           struct weft_error *err)

@@ -22,12 +22,13 @@ struct wf_request {
  * rebinding. */
 unsigned wf_request_status(const struct wf_request *r, uint16_t port, enum wf_route *route);
 
-/* For tests: create a server without address and thread, give it a connection whose other end
- * is *fd, and process pending requests. */
+/* Creates a server without an address and a thread.  The caller owns *out. */
 enum weft_status wf_report_server_new(const char *const *dirs, size_t n, uint16_t port,
                                       struct wf_report_server **out, struct weft_error *err);
+/* Gives the server a connection whose other end is *fd.  For tests. */
 enum weft_status wf_report_server_connect(struct wf_report_server *s, int *fd,
                                           struct weft_error *err);
+/* Processes pending requests.  For tests. */
 void wf_report_server_run(struct wf_report_server *s);
 
 #endif

@@ -52,6 +52,7 @@ const char *wf_unit_format(char out[WF_FORMAT_LEN], enum wf_unit unit, double va
 {
     if (!isfinite(value))
         return memcpy(out, "n/a", sizeof "n/a");
+
     switch (unit) {
     case WF_UNIT_LOSS:
         snprintf(out, WF_FORMAT_LEN, fabs(value) < 1e6 ? "%.4f" : "%.4e", value);
@@ -80,6 +81,7 @@ const char *wf_unit_format(char out[WF_FORMAT_LEN], enum wf_unit unit, double va
     case WF_N_UNITS:
         break;
     }
+
     return out;
 }
 
@@ -88,6 +90,7 @@ const char *wf_unit_format_tick(char out[WF_FORMAT_LEN], enum wf_unit unit, doub
 {
     if (fabs(value) < step * 1e-6)
         value = 0;
+
     switch (unit) {
     case WF_UNIT_COUNT:
         if (step >= 1)
@@ -115,6 +118,7 @@ const char *wf_unit_format_tick(char out[WF_FORMAT_LEN], enum wf_unit unit, doub
         snprintf(out, WF_FORMAT_LEN, "%.6g", value);
         break;
     }
+
     return out;
 }
 

@@ -58,6 +58,7 @@ enum weft_status wf_metrics_log_add(struct wf_metrics_log *log,
     wf_json_number(&j, "bubble_plan", r->bubble_plan);
     if (r->val_loss != 0)
         wf_json_number(&j, "val_loss", r->val_loss);
+
     wf_json_end(&j, '}');
     fputc('\n', log->out);
     if (fflush(log->out) != 0 || ferror(log->out))

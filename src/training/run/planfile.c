@@ -69,8 +69,7 @@ static const struct field link_fields[] = {
     WIDE(wf_planfile_link, backward_bytes_without_cache),
 };
 
-/* -- writing
- * -------------------------------------------------------------------------------- */
+/* -- writing ------------------------------------------------------------------------------- */
 
 static void put_fields(struct wf_json *j, const struct field *fields, size_t n,
                        const void *from)
@@ -117,6 +116,7 @@ static void put_lists(struct wf_json *j, const struct wf_planfile *p)
         wf_json_end(j, '}');
     }
     wf_json_end(j, ']');
+
     wf_json_begin(j, "ranks", '[');
     for (size_t i = 0; i < p->n_ranks; i++) {
         wf_json_begin(j, NULL, '{');
@@ -128,6 +128,7 @@ static void put_lists(struct wf_json *j, const struct wf_planfile *p)
         wf_json_end(j, '}');
     }
     wf_json_end(j, ']');
+
     wf_json_begin(j, "links", '[');
     for (size_t i = 0; i < p->n_links; i++) {
         wf_json_begin(j, NULL, '{');
@@ -145,6 +146,7 @@ enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *p
     FILE *out = open_memstream(&text, &len);
     if (out == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.200s", path);
+
     struct wf_json j = {.out = out};
     wf_json_begin(&j, NULL, '{');
     wf_json_string(&j, "format", "weft plan");
@@ -156,6 +158,7 @@ enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *p
     put_lists(&j, plan);
     wf_json_end(&j, '}');
     fputc('\n', out);
+
     bool failed = ferror(out) != 0;
     failed = fclose(out) != 0 || failed;
     enum weft_status st = failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.200s", path)
@@ -164,8 +167,7 @@ enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *p
     return st;
 }
 
-/* -- reading
- * -------------------------------------------------------------------------------- */
+/* -- reading ------------------------------------------------------------------------------- */
 
 struct reading {
     const char *source;
@@ -336,11 +338,13 @@ static enum weft_status read_root(const struct reading *r, json_t *root,
     const char *format = json_string_value(json_object_get(root, "format"));
     if (format == NULL || strcmp(format, "weft plan") != 0)
         return wrong(r, "format", "is not 'weft plan'");
+
     WEFT_TRY(get_uint(r, root, "version", INT64_MAX, &version));
     if (version != 1)
         return wrong(r, "version", "is not supported (expected 1)");
     WEFT_TRY(check_object(r, root, "plan", WEFT_LEN(plan_fields) + 8));
     WEFT_TRY(get_fields(r, root, plan_fields, WEFT_LEN(plan_fields), out));
+
     const char *schedule = json_string_value(json_object_get(root, "schedule"));
     if (schedule == NULL || strlen(schedule) >= sizeof out->schedule)
         return wrong(r, "schedule", "is not a name");
@@ -349,6 +353,7 @@ static enum weft_status read_root(const struct reading *r, json_t *root,
     if (!json_is_number(bubble) && !json_is_null(bubble))
         return wrong(r, "bubble_plan", "is not a number");
     out->bubble_plan = json_is_null(bubble) ? NAN : json_number_value(bubble);
+
     WEFT_TRY(read_model(r, root, out));
     WEFT_TRY(read_stages(r, root, out));
     WEFT_TRY(read_ranks(r, root, out));

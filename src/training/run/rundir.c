@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/step_name.h"
 #include "base/text.h"
 #include "training/data/tokenizer.h"
 
@@ -52,6 +53,7 @@ static enum weft_status check_usable(const char *dir, bool resume, struct weft_e
     size_t n;
     bool finished = wf_dir_contains(dir, "model");
     WEFT_TRY(newest_checkpoint(dir, &step, &n, err));
+
     if (finished && n == 0)
         return WEFT_FAIL(
             err, WEFT_USAGE,
@@ -59,6 +61,7 @@ static enum weft_status check_usable(const char *dir, bool resume, struct weft_e
             "continued; use another directory, or start a new run from its weights with "
             "model.dir=%.100s/model",
             dir, dir);
+
     if (finished && !resume)
         return WEFT_FAIL(
             err, WEFT_USAGE,
@@ -82,7 +85,7 @@ static enum weft_status check_resume_step(const char *dir, const struct wf_train
 {
     uint64_t newest = 0;
     size_t n;
-    if (resumed == 0 || wf_train_settings_resume(s).mode == WF_RESUME_NEWEST)
+    if (resumed == 0 || s->checkpoint.resume_mode == WF_RESUME_NEWEST)
         return WEFT_OK;
     WEFT_TRY(newest_checkpoint(dir, &newest, &n, err));
     if (newest <= resumed)
@@ -189,16 +192,18 @@ static enum weft_status archive_model(const char *dir, uint64_t step, char **out
     char *model = wf_path_join(dir, "model"), *archived = NULL;
     int failed = -1;
     for (int i = 1; model != NULL && failed != 0 && i <= ATTEMPTS; i++) {
-        char name[64], suffix[16] = "";
+        char name[64], of_step[WF_STEP_NAME_SIZE], suffix[16] = "";
         if (i > 1)
             snprintf(suffix, sizeof suffix, "-%d", i);
-        snprintf(name, sizeof name, "model-step-%08llu%s", (unsigned long long)step, suffix);
+        wf_step_name_print(step, WF_STEP_DIGITS_CHECKPOINT, of_step);
+        snprintf(name, sizeof name, "model-%s%s", of_step, suffix);
         free(archived);
         archived = wf_path_join(dir, name);
         failed = archived == NULL ? -1 : rename(model, archived);
         if (failed != 0 && (archived == NULL || (errno != ENOTEMPTY && errno != EEXIST)))
             break;
     }
+
     enum weft_status st = WEFT_OK;
     if (model == NULL || archived == NULL)
         st = no_memory(dir, err);
@@ -210,6 +215,7 @@ static enum weft_status archive_model(const char *dir, uint64_t step, char **out
         *out = archived;
     else
         free(archived);
+
     free(model);
     return st;
 }
@@ -223,7 +229,7 @@ static enum weft_status prepare_extension(const char *dir, const char *metrics,
     uint64_t last = last_step(metrics), done = last > resumed ? last : resumed;
     if (!wf_dir_contains(dir, "model"))
         return WEFT_OK;
-    if (wf_train_settings_resume(s).mode != WF_RESUME_NEWEST)
+    if (s->checkpoint.resume_mode != WF_RESUME_NEWEST)
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "log.dir %.200s has a finished run; continue it with checkpoint.resume=auto, or "
@@ -300,10 +306,10 @@ static bool resumes_in_place(const char *dir, const struct wf_train_settings *s,
                              uint64_t resumed)
 {
     struct stat here, there;
-    if (resumed == 0 || wf_train_settings_resume(s).mode == WF_RESUME_NEWEST)
+    if (resumed == 0 || s->checkpoint.resume_mode == WF_RESUME_NEWEST)
         return resumed > 0;
     char *own = wf_path_join(dir, "checkpoints");
-    char *parent = wf_path_join(wf_train_settings_resume(s).path, "..");
+    char *parent = wf_path_join(s->checkpoint.resume, "..");
     bool same = own != NULL && parent != NULL && stat(own, &here) == 0 &&
                 stat(parent, &there) == 0 && here.st_dev == there.st_dev &&
                 here.st_ino == there.st_ino;
@@ -353,6 +359,7 @@ enum weft_status wf_rundir_init(struct wf_rundir *run, const char *dir,
 {
     bool resumes = resumes_in_place(dir, settings, resumed);
     WEFT_TRY(check_resume_step(dir, settings, resumed, err));
+
     char *config = wf_path_join(dir, "config.yaml");
     char *metrics = wf_path_join(dir, "metrics.jsonl");
     run->model = wf_path_join(dir, "model");
@@ -362,6 +369,7 @@ enum weft_status wf_rundir_init(struct wf_rundir *run, const char *dir,
     if (config == NULL || metrics == NULL || run->model == NULL || run->samples == NULL ||
         run->tokenizer == NULL)
         st = no_memory(dir, err);
+
     if (st == WEFT_OK)
         st = prepare_extension(dir, metrics, settings, resumed, &run->archived_model, err);
     if (st == WEFT_OK)
@@ -372,6 +380,7 @@ enum weft_status wf_rundir_init(struct wf_rundir *run, const char *dir,
         st = prepare_logs(run, dir, metrics, resumes, resumed, err);
     if (st == WEFT_OK)
         st = wf_metrics_log_new(metrics, &run->metrics, err);
+
     free(config);
     free(metrics);
     return st;
@@ -442,14 +451,14 @@ enum weft_status wf_rundir_write_schedule(const char *dir, const struct weft_sch
 enum weft_status wf_rundir_write_trace(const char *dir, uint64_t step, int replica,
                                        const struct weft_trace *trace, struct weft_error *err)
 {
-    char name[80], *text = NULL;
+    char name[80], of_step[WF_STEP_NAME_SIZE], *text = NULL;
     size_t len = 0;
     WEFT_TRY(weft_trace_write(trace, &text, &len, err));
+    wf_step_name_print(step, WF_STEP_DIGITS_TRACE, of_step);
     if (replica < 0)
-        snprintf(name, sizeof name, "trace/step-%06llu.trace", (unsigned long long)step);
+        snprintf(name, sizeof name, "trace/%s.trace", of_step);
     else
-        snprintf(name, sizeof name, "trace/step-%06llu-replica-%d.trace",
-                 (unsigned long long)step, replica);
+        snprintf(name, sizeof name, "trace/%s-replica-%d.trace", of_step, replica);
     enum weft_status st = write_in(dir, name, text, len, err);
     free(text);
     return st;

@@ -18,8 +18,7 @@ static enum weft_status no_memory(struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for plan.json");
 }
 
-/* -- lists of the file
- * ---------------------------------------------------------------------- */
+/* -- lists of the file --------------------------------------------------------------------- */
 
 /* Lists the bytes on each link with the given cache and without a cache. */
 static enum weft_status fill_links(struct wf_planfile *file, const struct wf_topology *t,
@@ -83,8 +82,7 @@ static void fill_ranks(struct wf_planfile *file, const struct wf_topology *t,
     }
 }
 
-/* -- the file
- * ------------------------------------------------------------------------------- */
+/* -- the file ------------------------------------------------------------------------------ */
 
 static enum weft_status write_file(const char *dir, const struct wf_rundir_plan *plan,
                                    const struct rank_bytes *bytes, struct weft_error *err)

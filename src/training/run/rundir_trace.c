@@ -2,6 +2,7 @@
 #include "training/run/rundir_trace.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/input.h"
+#include "base/step_name.h"
 #include "weft/schedule.h"
 #include "weft/sim.h"
 #include "weft/verify.h"
@@ -18,10 +20,12 @@
  * step-000003-replica-0.trace. */
 static bool is_trace(const char *name, unsigned *step)
 {
-    int end = 0;
-    if (sscanf(name, "step-%u%n", step, &end) != 1)
+    uint64_t number;
+    const char *rest;
+    if (!wf_step_name_parse(name, WF_STEP_DIGITS_TRACE, &number, &rest) || number > UINT_MAX)
         return false;
-    return strcmp(name + end, ".trace") == 0 || strcmp(name + end, "-replica-0.trace") == 0;
+    *step = (unsigned)number;
+    return strcmp(rest, ".trace") == 0 || strcmp(rest, "-replica-0.trace") == 0;
 }
 
 static bool find_newest(const char *folder, char newest[256], unsigned *step)
@@ -48,6 +52,7 @@ enum weft_status wf_rundir_find_trace(const char *dir, char **out, unsigned *ste
     char *folder = wf_path_join(dir, "trace");
     bool found = folder != NULL && find_newest(folder, newest, &number);
     char *path = found ? wf_path_join(folder, newest) : NULL;
+
     enum weft_status st = WEFT_OK;
     if (folder == NULL || (found && path == NULL))
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
@@ -55,6 +60,7 @@ enum weft_status wf_rundir_find_trace(const char *dir, char **out, unsigned *ste
         st = WEFT_FAIL(err, WEFT_DATA,
                        "%.200s has no traces; set log.trace_steps to record some", dir);
     free(folder);
+
     if (st != WEFT_OK)
         return st;
     *out = path;
@@ -90,14 +96,15 @@ static enum weft_status time_schedule(const struct weft_schedule *s,
                                    .w = {m->w, m->n_stages},
                                    .b = {m->b, m->n_stages},
                                    .fb = {m->fb, m->n_stages}};
+
     struct weft_verify_result findings;
     struct weft_metrics metrics;
     WEFT_TRY(weft_verify(s, NULL, &findings, err));
     size_t n = findings.n_findings;
     weft_verify_result_release(&findings);
     if (n > 0)
-        return WEFT_FAIL(err, WEFT_SCHEDULE,
-                         "%.200s is not valid; weft check reports the errors", path);
+        return WEFT_FAIL(err, WEFT_SCHEDULE, "%.200s is not a valid schedule", path);
+
     if (!has_sizes_of(weft_schedule_placement(s), measured))
         return WEFT_FAIL(err, WEFT_SCHEDULE, "%.200s does not match the sizes of the trace",
                          path);
@@ -116,7 +123,7 @@ static enum weft_status make_planned(const char *path, const struct weft_trace *
     struct weft_schedule *s = NULL;
     struct weft_measured_cost m = {0};
     WEFT_TRY(wf_input_read_as(WEFT_SCHEDULE, path, &text, &len, err));
-    enum weft_status st = weft_schedule_parse(text, len, path, false, &s, err);
+    enum weft_status st = weft_schedule_parse(text, len, path, &s, err);
     if (st == WEFT_OK)
         st = weft_measured_cost_init(&m, measured, err);
     if (st == WEFT_OK)

@@ -12,8 +12,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 
-/* -- records
- * -------------------------------------------------------------------------------- */
+/* -- records ------------------------------------------------------------------------------- */
 
 /* Returns the masked checksum, as the format requires: rotated and shifted, because checksums
  * of data that contains checksums are weak. */
@@ -39,8 +38,7 @@ void wf_tensorboard_record(FILE *out, const unsigned char *bytes, size_t n)
     put_little(out, masked(wf_crc32c(bytes, n)), 4);
 }
 
-/* -- protobuf
- * ------------------------------------------------------------------------------- */
+/* -- protobuf ------------------------------------------------------------------------------ */
 
 /* Wire types.  The key of a field consists of its number and its wire type. */
 enum { VARINT = 0, EIGHT_BYTES = 1, BYTES = 2, FOUR_BYTES = 5 };
@@ -120,8 +118,7 @@ void wf_tensorboard_put_scalar(FILE *out, uint64_t step, const char *tag, double
     wf_tensorboard_record(out, event.at, event.n);
 }
 
-/* -- the file
- * ------------------------------------------------------------------------------- */
+/* -- the file ------------------------------------------------------------------------------ */
 
 struct wf_tensorboard {
     FILE *out;  /* owned */

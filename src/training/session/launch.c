@@ -1,19 +1,16 @@
 /* Checks how this process was started, divides the cores, and starts the ranks of a session. */
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/cores.h"
 #include "base/error.h"
 #include "base/numbers.h"
-#include "base/sysmem.h"
 #include "compute/kern/pool.h"
 #include "training/data/shard.h"
+#include "training/layout/local_ranks.h"
 #include "training/session/session_priv.h"
 #include "training/trainer/handshake.h"
 #include "training/trainer/load.h"
 
-/* -- how the process was started
- * ------------------------------------------------------------ */
+/* -- how the process was started ----------------------------------------------------------- */
 
 /* Rejects a start with srun without MPI, because srun then starts independent tasks and each of
  * them would train the whole run. */
@@ -48,31 +45,13 @@ static enum weft_status check_transport(const struct wf_train_settings *s,
     return launcher == NULL ? check_tasks(s, err) : WEFT_OK;
 }
 
-/* Returns how many ranks on this machine share the cores that this process may use.  Returns 1
- * if the launcher bound each rank to its own cores. */
-static uint32_t ranks_sharing_cores(const struct wf_train_settings *s)
-{
-    const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                                 "SLURM_NTASKS_PER_NODE"};
-    if (weft_comm_launcher() == NULL)
-        return s->parallel.pp * s->parallel.dp;
-    if (wf_cores_available() < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN))
-        return 1;
-    for (size_t i = 0; i < WEFT_LEN(names); i++)
-        if (getenv(names[i]) != NULL && atoi(getenv(names[i])) > 0)
-            return (uint32_t)atoi(getenv(names[i]));
-    return 1;
-}
-
-/* Divides the cores among the ranks that share them.  Ranks that are threads of one process
- * choose their cores themselves if there are enough. */
+/* Divides the cores among the ranks that share them. */
 static void choose_threads(struct wf_train_settings *s)
 {
-    uint32_t n = ranks_sharing_cores(s), cores = wf_cores_available();
-    bool enough = weft_comm_launcher() == NULL && n <= cores;
-    if (s->parallel.threads != 0 || n <= 1 || enough)
+    uint32_t n = wf_threads_per_rank(s->parallel.pp * s->parallel.dp);
+    if (s->parallel.threads != 0 || n == 0)
         return;
-    s->parallel.threads = cores / n > 0 ? cores / n : 1;
+    s->parallel.threads = n;
     s->parallel.given.threads = false; /* the value of the key is "auto" */
 }
 
@@ -85,8 +64,7 @@ enum weft_status wf_session_prepare(struct wf_train_settings *s, struct weft_err
     return WEFT_OK;
 }
 
-/* -- before the ranks start
- * ----------------------------------------------------------------- */
+/* -- before the ranks start ---------------------------------------------------------------- */
 
 static enum weft_status return_error(struct weft_comm *comm, void *arg, struct weft_error *err)
 {
@@ -130,23 +108,34 @@ enum weft_status wf_session_choose_layout(struct wf_train_settings *s, struct we
     return wf_layout_choose(s, &model, comm, out, err);
 }
 
+void wf_session_emit_choice(const struct wf_session *session,
+                            const struct wf_layout_choice *choice)
+{
+    const struct wf_train_settings *s = session->settings;
+    if (choice->candidates.n > 0 && session->on_event != NULL)
+        session->on_event(session->arg,
+                          &(struct wf_session_event){.kind = WF_SESSION_EVENT_LAYOUT,
+                                                     .settings = s,
+                                                     .n_ranks = s->parallel.pp * s->parallel.dp,
+                                                     .choice = choice});
+}
+
 enum weft_status wf_session_check_memory(const struct wf_topology *topology,
                                          struct weft_error *err)
 {
     char need[WF_NUMBER_CHARS], have[WF_NUMBER_CHARS];
-    size_t total, available = wf_sysmem_bytes();
+    size_t total, available = topology->memory_limit;
     bool mpi = weft_comm_launcher() != NULL;
     WEFT_TRY(wf_topology_total_bytes(topology, mpi, &total, err));
     if (mpi || available == 0 || total <= available)
         return WEFT_OK;
     return WEFT_FAIL(err, WEFT_NOMEM,
-                     "this run needs %s of memory, and this machine has %s; use more machines "
-                     "(mpirun), a smaller model or smaller micro-batches",
+                     "this run needs %s of memory, and %s are available; use recomputation, "
+                     "more machines (mpirun), a smaller model or smaller micro-batches",
                      wf_bytes_text(need, total), wf_bytes_text(have, available));
 }
 
-/* -- starting them
- * -------------------------------------------------------------------------- */
+/* -- starting them ------------------------------------------------------------------------- */
 
 static enum weft_status check_fits(const struct wf_train_settings *s, struct weft_error *err)
 {
@@ -172,12 +161,8 @@ enum weft_status wf_session_run(struct wf_session *session, struct weft_error *e
         return weft_comm_run_mpi(wf_session_run_rank, session, err);
 
     enum weft_status st = wf_session_choose_layout(s, NULL, &choice, err);
-    if (st == WEFT_OK && choice.candidates.n > 0 && session->on_event != NULL)
-        session->on_event(session->arg,
-                          &(struct wf_session_event){.kind = WF_SESSION_LAYOUT,
-                                                     .settings = s,
-                                                     .n_ranks = s->parallel.pp * s->parallel.dp,
-                                                     .choice = &choice});
+    if (st == WEFT_OK)
+        wf_session_emit_choice(session, &choice);
     wf_layout_choice_release(&choice);
     if (st == WEFT_OK)
         st = check_fits(s, err);

@@ -10,8 +10,7 @@
 #include "training/session/session_priv.h"
 #include "training/trainer/load.h"
 
-/* -- all ranks
- * ------------------------------------------------------------------------------ */
+/* -- all ranks ----------------------------------------------------------------------------- */
 
 enum weft_status wf_session_gather_totals(struct weft_comm *comm,
                                           const struct wf_trainer *trainer,
@@ -36,8 +35,7 @@ enum weft_status wf_session_gather_totals(struct weft_comm *comm,
     return st;
 }
 
-/* -- the run directory
- * ---------------------------------------------------------------------- */
+/* -- the run directory --------------------------------------------------------------------- */
 
 static enum weft_status write_plan(const struct wf_session_rank *r,
                                    const struct wf_trainer_info *i, struct weft_error *err)
@@ -50,7 +48,7 @@ static enum weft_status write_plan(const struct wf_session_rank *r,
         .cache = (enum weft_block_cache)s->parallel.cache,
         .n_params = i->n_params,
         .bubble_plan = i->bubble_plan,
-        .planned_bytes = b->planned,
+        .planned_bytes = i->planned_bytes,
         .bytes = {b->weights, b->gradients, b->packed, b->activations, b->messages, b->scratch,
                   b->moments, b->total},
     };
@@ -85,7 +83,7 @@ static void start_server(struct wf_session_rank *r)
                                &r->server, &err) != WEFT_OK)
         wf_session_warn(r, "the report is not served: %s", err.msg);
     else
-        wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_SERVING});
+        wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_EVENT_SERVING});
 }
 
 static enum weft_status open_tensorboard(struct wf_session_rank *r, struct weft_error *err)
@@ -114,13 +112,12 @@ static enum weft_status open_directory(struct wf_session_rank *r,
     return wf_rundir_record_activity(s->log.dir, r->comm, err);
 }
 
-/* -- opening
- * --------------------------------------------------------------------------------- */
+/* -- opening ------------------------------------------------------------------------------- */
 
 enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *err)
 {
     const struct wf_train_settings *s = r->settings;
-    enum wf_resume_mode resume = wf_train_settings_resume(s).mode;
+    enum wf_resume_mode resume = s->checkpoint.resume_mode;
     if (s->log.dir != NULL && r->rank == 0)
         WEFT_TRY(wf_rundir_open(&r->dir, s->log.dir, resume != WF_RESUME_NO, err));
 
@@ -145,6 +142,7 @@ enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *e
     r->token_flops = info->token_flops;
     r->bubble_plan = info->bubble_plan;
     r->peak_flops = start.totals.peak;
-    wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_READY, .start = &start});
+    wf_session_emit(r,
+                    (struct wf_session_event){.kind = WF_SESSION_EVENT_READY, .start = &start});
     return WEFT_OK;
 }

@@ -7,8 +7,7 @@
 #include "base/error.h"
 #include "training/trainer/load.h"
 
-/* -- the prompt
- * ----------------------------------------------------------------------------- */
+/* -- the prompt ---------------------------------------------------------------------------- */
 
 static enum weft_status open_tokenizer(const struct wf_train_settings *s, uint32_t vocab,
                                        struct weft_tokenizer **out, struct weft_error *err)
@@ -61,10 +60,8 @@ static enum weft_status check_prompt(const struct wf_sampler *p, const struct we
 enum weft_status wf_sampler_init(struct wf_sampler *p, const struct wf_train_settings *s,
                                  const struct weft_model *model, struct weft_error *err)
 {
-    *p = (struct wf_sampler){
-        .prompt_text = s->log.sample_prompt,
-        /* The default values of weft generate. */
-        .spec = {.end = -1, .how = {.temperature = 0.8, .top_k = 50, .top_p = 1, .seed = 42}}};
+    *p = (struct wf_sampler){.prompt_text = s->log.sample_prompt,
+                             .spec = {.end = -1, .how = wf_sampling_defaults()}};
 
     WEFT_TRY(open_tokenizer(s, model->vocab, &p->tokenizer, err));
     if (p->tokenizer != NULL)
@@ -90,8 +87,7 @@ void wf_sampler_release(struct wf_sampler *p)
     *p = (struct wf_sampler){0};
 }
 
-/* -- the text
- * ------------------------------------------------------------------------------- */
+/* -- the text ------------------------------------------------------------------------------ */
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD in UTF-8 */
 

@@ -13,8 +13,7 @@
 #include "training/session/session_priv.h"
 #include "training/session/stop.h"
 
-/* -- events
- * --------------------------------------------------------------------------------- */
+/* -- events -------------------------------------------------------------------------------- */
 
 void wf_session_emit(const struct wf_session_rank *r, struct wf_session_event event)
 {
@@ -32,11 +31,11 @@ void wf_session_warn(const struct wf_session_rank *r, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_WARNING, .text = text});
+    wf_session_emit(r,
+                    (struct wf_session_event){.kind = WF_SESSION_EVENT_WARNING, .text = text});
 }
 
-/* -- logging a step
- * ------------------------------------------------------------------------- */
+/* -- logging a step ------------------------------------------------------------------------ */
 
 static double seconds_since(int64_t begin_ns)
 {
@@ -55,8 +54,8 @@ static void watch_pace(struct wf_session_rank *r, const struct wf_step_result *s
         return;
     wf_session_warn(
         r,
-        "rank %u takes %.1f times as long as planned, relative to the fastest rank, "
-        "over %u steps",
+        "rank %u is slow: its ratio of measured to planned time is %.1f times that of the "
+        "fastest rank, over %u steps",
         step->slow_rank, step->slow_factor, step->window_steps);
 }
 
@@ -91,8 +90,9 @@ static enum weft_status log_step(struct wf_session_rank *r, const struct wf_step
 
     double per_step = seconds_since(r->begin_ns) / (double)(step->step - r->resumed);
     double remaining = per_step * (double)(r->settings->train.steps - step->step);
-    wf_session_emit(r, (struct wf_session_event){
-                           .kind = WF_SESSION_STEP, .record = &record, .seconds = remaining});
+    wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_EVENT_STEP,
+                                                 .record = &record,
+                                                 .seconds = remaining});
     watch_pace(r, step);
     return WEFT_OK;
 }
@@ -129,7 +129,7 @@ static enum weft_status sample(struct wf_session_rank *r, uint64_t step, struct 
     enum weft_status st = wf_sampler_run(&r->sampler, r->trainer, &text, &failure, err);
     if (st == WEFT_OK && r->rank == 0 && failure.status == WEFT_OK) {
         wf_session_emit(r, (struct wf_session_event){
-                               .kind = WF_SESSION_SAMPLE, .step = step, .text = text.at});
+                               .kind = WF_SESSION_EVENT_SAMPLE, .step = step, .text = text.at});
         if (r->dir.samples != NULL)
             (void)wf_rundir_append_sample(&r->dir, step, text.at, &failure);
     }
@@ -146,15 +146,14 @@ static void report_checkpoint(struct wf_session_rank *r)
     struct wf_checkpoint_result result = wf_trainer_poll_checkpoint(r->trainer);
     r->saved = result.saved > r->saved ? result.saved : r->saved;
     if (result.saved != 0)
-        wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_CHECKPOINT,
+        wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_EVENT_CHECKPOINT,
                                                      .step = result.saved,
                                                      .seconds = result.seconds});
     if (result.error[0] != '\0')
         wf_session_warn(r, "cannot write a checkpoint: %s; the run continues", result.error);
 }
 
-/* -- the loop
- * ------------------------------------------------------------------------------- */
+/* -- the loop ------------------------------------------------------------------------------ */
 
 static bool time_is_up(const struct wf_session_rank *r)
 {
@@ -209,8 +208,7 @@ static enum wf_session_end why_ended(const struct wf_session_rank *r, enum weft_
                                                    : WF_SESSION_END_TIME;
 }
 
-/* -- saving
- * --------------------------------------------------------------------------------- */
+/* -- saving -------------------------------------------------------------------------------- */
 
 /* Returns true for failures after which all ranks can still communicate and have the weights of
  * the previous step. */
@@ -238,8 +236,8 @@ static enum weft_status save_model(struct wf_session_rank *r, struct weft_error 
     if (r->rank != 0)
         return WEFT_OK;
     WEFT_TRY(copy_tokenizer(r, err));
-    wf_session_emit(
-        r, (struct wf_session_event){.kind = WF_SESSION_MODEL_SAVED, .text = r->dir.model});
+    wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_EVENT_MODEL_SAVED,
+                                                 .text = r->dir.model});
     return WEFT_OK;
 }
 
@@ -275,15 +273,14 @@ static enum weft_status save_after(struct wf_session_rank *r, enum weft_status s
     return st;
 }
 
-/* -- the session
- * ----------------------------------------------------------------------------- */
+/* -- the session --------------------------------------------------------------------------- */
 
 static enum weft_status all_steps(struct wf_session_rank *r, struct weft_error *err)
 {
     uint64_t steps = r->settings->train.steps;
     bool stop = false;
     r->begin_ns = wf_clock_ns();
-    wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_STARTED,
+    wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_EVENT_STARTED,
                                                  .step = wf_trainer_steps_done(r->trainer)});
 
     enum weft_status st = WEFT_OK;
@@ -293,13 +290,14 @@ static enum weft_status all_steps(struct wf_session_rank *r, struct weft_error *
     uint64_t done = wf_trainer_steps_done(r->trainer);
     if (done >= steps)
         wf_stop_finish();
-    wf_session_emit(r, (struct wf_session_event){
-                           .kind = WF_SESSION_ENDED, .step = done, .end = why_ended(r, st)});
+    wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_EVENT_ENDED,
+                                                 .step = done,
+                                                 .end = why_ended(r, st)});
 
     st = save_after(r, st, err);
     if (done < steps)
         wf_session_emit(
-            r, (struct wf_session_event){.kind = WF_SESSION_UNFINISHED,
+            r, (struct wf_session_event){.kind = WF_SESSION_EVENT_UNFINISHED,
                                          .step = r->saved,
                                          .has_weights = r->dir.model != NULL &&
                                                         access(r->dir.model, F_OK) == 0});
@@ -323,9 +321,8 @@ enum weft_status wf_session_run_rank(struct weft_comm *comm, void *arg, struct w
     enum weft_status st = WEFT_OK;
     if (weft_comm_launcher() != NULL)
         st = wf_session_choose_layout(session->settings, comm, &choice, err);
-    if (st == WEFT_OK && choice.candidates.n > 0)
-        wf_session_emit(
-            &r, (struct wf_session_event){.kind = WF_SESSION_LAYOUT, .choice = &choice});
+    if (st == WEFT_OK)
+        wf_session_emit_choice(session, &choice);
     wf_layout_choice_release(&choice);
 
     if (st == WEFT_OK)

@@ -21,23 +21,23 @@
 #include "weft/comm.h"
 #include "weft/status.h"
 
-/* -- events
- * --------------------------------------------------------------------------------- */
+/* -- events -------------------------------------------------------------------------------- */
 
 /* Each kind names the fields of struct wf_session_event that it sets. */
 enum wf_session_event_kind {
-    WF_SESSION_LAYOUT,      /* parallel.auto has chosen a layout: choice */
-    WF_SESSION_SERVING,     /* the report is served at port settings->log.serve */
-    WF_SESSION_READY,       /* all ranks are ready: start */
-    WF_SESSION_STARTED,     /* the first step follows: step is the number of steps done */
-    WF_SESSION_STEP,        /* a step is done: record, seconds until the last step */
-    WF_SESSION_SAMPLE,      /* the model generated text after a step: step, text */
-    WF_SESSION_CHECKPOINT,  /* a checkpoint is saved: step, seconds that it took */
-    WF_SESSION_WARNING,     /* something failed, and the run continues: text */
-    WF_SESSION_ENDED,       /* no more steps follow: step is the number of steps done, end */
-    WF_SESSION_MODEL_SAVED, /* the weights are saved: text is their directory */
-    WF_SESSION_UNFINISHED, /* steps are left: step of the newest checkpoint or 0, has_weights */
-    WF_SESSION_REPORT,     /* the report is written: text is its path */
+    WF_SESSION_EVENT_LAYOUT,     /* parallel.auto has chosen a layout: choice */
+    WF_SESSION_EVENT_SERVING,    /* the report is served at port settings->log.serve */
+    WF_SESSION_EVENT_READY,      /* all ranks are ready: start */
+    WF_SESSION_EVENT_STARTED,    /* the first step follows: step is the number of steps done */
+    WF_SESSION_EVENT_STEP,       /* a step is done: record, seconds until the last step */
+    WF_SESSION_EVENT_SAMPLE,     /* the model generated text after a step: step, text */
+    WF_SESSION_EVENT_CHECKPOINT, /* a checkpoint is saved: step, seconds that it took */
+    WF_SESSION_EVENT_WARNING,    /* something failed, and the run continues: text */
+    WF_SESSION_EVENT_ENDED, /* no more steps follow: step is the number of steps done, end */
+    WF_SESSION_EVENT_MODEL_SAVED, /* the weights are saved: text is their directory */
+    WF_SESSION_EVENT_UNFINISHED, /* steps are left: step of the newest checkpoint or 0, has_weights */
+    WF_SESSION_EVENT_REPORT,  /* the report is written: text is its path */
+    WF_SESSION_EVENT_DRY_RUN, /* the figures of a dry run are computed: dry_run */
 };
 
 /* Why a session takes no more steps. */
@@ -59,6 +59,8 @@ struct wf_session_start {
     const char *archived_metrics;
 };
 
+struct wf_dry_run; /* training/session/dry_run.h */
+
 /* All pointers are borrowed until the callback returns. */
 struct wf_session_event {
     enum wf_session_event_kind kind;
@@ -70,6 +72,7 @@ struct wf_session_event {
     const struct wf_layout_choice *choice;
     const struct wf_session_start *start;
     const struct wf_metrics_record *record;
+    const struct wf_dry_run *dry_run;
     enum wf_session_end end;
     bool has_weights;
 };
@@ -87,8 +90,7 @@ struct wf_session {
     void *arg;             /* argument of on_event and on_hang */
 };
 
-/* -- running
- * -------------------------------------------------------------------------------- */
+/* -- running ------------------------------------------------------------------------------- */
 
 /* Completes and checks the settings before a session or a dry run: infers model.vocab, compares
  * parallel.transport with how this process was started, and divides the cores among ranks if

@@ -34,6 +34,11 @@ void wf_session_emit(const struct wf_session_rank *r, struct wf_session_event ev
 void wf_session_warn(const struct wf_session_rank *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Emits WF_SESSION_EVENT_LAYOUT if parallel.auto chose a layout.  Does nothing for the empty
+ * choice of other ranks than 0. */
+void wf_session_emit_choice(const struct wf_session *session,
+                            const struct wf_layout_choice *choice);
+
 /* Opens the run directory, builds the trainer and opens the logs.  Collective. */
 enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *err);
 

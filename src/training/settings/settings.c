@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "planning/spec/recompute.h"
 
 #define AT(field) .offset = offsetof(struct wf_train_settings, field)
 #define GIVEN(key) .given = offsetof(struct wf_train_settings, parallel.given.key)
@@ -13,6 +14,16 @@
  * limit for counts. */
 #define LARGEST 9007199254740992.0 /* 2^53 */
 #define MANY 1048576
+
+/* Parses checkpoint.resume. */
+static void set_resume_mode(void *settings)
+{
+    struct wf_train_settings *s = settings;
+    const char *text = s->checkpoint.resume;
+    s->checkpoint.resume_mode = text == NULL || strcmp(text, "no") == 0 ? WF_RESUME_NO
+                                : strcmp(text, "auto") == 0             ? WF_RESUME_NEWEST
+                                                                        : WF_RESUME_PATH;
+}
 
 static const struct wf_setting rows[] = {
     /* model */
@@ -46,8 +57,8 @@ static const struct wf_setting rows[] = {
      "share the weights of embedding and head; auto: true for gpt2",
      .choices = "auto|true|false", AT(model.tied)},
     {"model", "residual_block_layers", WF_SETTING_COUNT, "off",
-     "layers per block of attention residuals; off: plain residuals", .zero = "off", .min = 1,
-     .max = WEFT_MAX_LAYERS, AT(model.residual_block_layers)},
+     "layers per block of block attention residuals; off: plain residuals", .zero = "off",
+     .min = 1, .max = WEFT_MAX_LAYERS, AT(model.residual_block_layers)},
     {"model", "seed", WF_SETTING_LONG, "1", "seed of all random numbers: weights and shuffling",
      .max = LARGEST, AT(model.seed)},
     /* data */
@@ -76,7 +87,7 @@ static const struct wf_setting rows[] = {
      "micro-batches per step, over all replicas; changes results", .min = 1, .max = 16 * MANY,
      AT(parallel.micros), GIVEN(micros)},
     {"parallel", "schedule", WF_SETTING_STRING, "1f1b",
-     "name of a schedule (weft plan --list) or a CSV file", AT(parallel.schedule),
+     "name of a schedule, such as 1f1b or zb-h1, or a CSV file", AT(parallel.schedule),
      GIVEN(schedule)},
     {"parallel", "placement", WF_SETTING_CHOICE, "auto",
      "placement of stages on ranks; auto: that of the schedule",
@@ -102,19 +113,24 @@ static const struct wf_setting rows[] = {
      "precision of matrix products; bf16 keeps weights and sums in fp32",
      .choices = "fp32|bf16", AT(train.precision)},
     {"train", "reduction", WF_SETTING_CHOICE, "exact",
-     "summation of gradients; exact: the same bits for every layout", .choices = "exact|fast",
-     AT(train.reduction)},
-    {"train", "recompute", WF_SETTING_CHOICE, "none",
-     "activations that the backward pass recomputes instead of storing them",
-     .choices = "none|attention|full", AT(train.recompute)},
+     "summation of gradients; exact: bit-for-bit identical for every layout",
+     .choices = "exact|fast", AT(train.reduction)},
+    {"train", "recompute", WF_SETTING_STRING, "none",
+     "recomputed activations: none, attention, full, auto (the least that fits memory_limit) or a list by layer or stage: full:0-5,attention:6-8,s3",
+     AT(train.recompute)},
+    {"train", "memory_limit", WF_SETTING_LONG, "auto",
+     "bytes that the ranks on one machine may use together; auto: the memory of the machine or of its control group",
+     .zero = "auto", .min = 1, .max = LARGEST, .quantity = WF_QUANTITY_BYTES,
+     AT(train.memory_limit)},
     {"train", "timeout", WF_SETTING_REAL, "60",
      "seconds without a heartbeat after which a rank is considered lost", .min = 1, .max = 1e6,
-     AT(train.timeout)},
+     .quantity = WF_QUANTITY_TIME, AT(train.timeout)},
     {"train", "slow", WF_SETTING_REAL, "2",
-     "warn about a rank that takes this many times as long as planned, relative to the fastest",
+     "warn about a rank whose ratio of measured to planned time is this many times that of the "
+     "fastest rank",
      .zero = "off", .min = 1, .max = 1e6, AT(train.slow)},
     {"train", "max_time", WF_SETTING_REAL, "off", "seconds after which the run stops and saves",
-     .zero = "off", .min = 1e-3, .max = 1e9, AT(train.max_time)},
+     .zero = "off", .min = 1e-3, .max = 1e9, .quantity = WF_QUANTITY_TIME, AT(train.max_time)},
     /* optim */
     {"optim", "lr", WF_SETTING_REAL, "3e-4", "maximum learning rate", .max = 100, AT(optim.lr)},
     {"optim", "min_lr", WF_SETTING_REAL, "0", "learning rate from decay_steps on", .max = 100,
@@ -150,7 +166,7 @@ static const struct wf_setting rows[] = {
      .max = 1e9, AT(checkpoint.keep)},
     {"checkpoint", "resume", WF_SETTING_STRING, "no",
      "no, auto (from the newest checkpoint of log.dir, if there is one), or the path of a checkpoint",
-     AT(checkpoint.resume)},
+     AT(checkpoint.resume), .changed = set_resume_mode},
     {"checkpoint", "async", WF_SETTING_SWITCH, "true",
      "write in the background, from a copy in memory", AT(checkpoint.in_background)},
     /* log */
@@ -180,8 +196,7 @@ struct wf_setting_list wf_train_setting_list(void)
     return (struct wf_setting_list){rows, WEFT_LEN(rows)};
 }
 
-/* -- the model
- * ------------------------------------------------------------------------------ */
+/* -- the model ----------------------------------------------------------------------------- */
 
 /* One size of the model: its key, its value in the settings, and where it is stored. */
 struct size_row {
@@ -204,6 +219,7 @@ static enum weft_status complete_model(const struct wf_train_settings *s, struct
         {"layers", m->layers, NULL}, {"dim", m->dim, NULL}, {"heads", m->heads, NULL},
         {"vocab", m->vocab, NULL},   {"ctx", m->ctx, NULL},
     };
+
     for (size_t i = 0; i < WEFT_LEN(needed); i++)
         if (needed[i].set == 0)
             return WEFT_FAIL(err, WEFT_USAGE,
@@ -214,6 +230,7 @@ static enum weft_status complete_model(const struct wf_train_settings *s, struct
     if (m->ffn == 0 && m->dim > UINT32_MAX / 4)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "model.dim %u is too large for the default of model.ffn", m->dim);
+
     m->arch = gpt2 ? WEFT_ARCH_GPT2 : WEFT_ARCH_LLAMA;
     m->norm_eps = WEFT_NORM_EPS_DEFAULT;
     m->rope.theta = WEFT_ROPE_THETA_DEFAULT;
@@ -228,6 +245,7 @@ enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
     struct weft_model m = {0};
     if (s->model.spec != NULL)
         WEFT_TRY(weft_model_find(s->model.spec, &m, err));
+
     const struct size_row sizes[] = {
         {"layers", s->model.layers, &m.layers},
         {"dim", s->model.dim, &m.dim},
@@ -238,12 +256,14 @@ enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
         {"ctx", s->model.ctx, &m.ctx},
         {"residual_block_layers", s->model.residual_block_layers, &m.residual_block_layers},
     };
+
     /* If a spec has no grouped queries, a changed number of heads does not introduce them. */
     if (s->model.heads != 0 && m.kv_heads == m.heads)
         m.kv_heads = s->model.heads;
     for (size_t i = 0; i < WEFT_LEN(sizes); i++)
         *sizes[i].out = or_else(sizes[i].set, *sizes[i].out);
     m.kv_heads = or_else(m.kv_heads, m.heads);
+
     if (s->model.tied != WF_TRAIN_TIED_AUTO)
         m.tied = s->model.tied == WF_TRAIN_TIED_TRUE;
     if (s->model.spec == NULL)
@@ -281,8 +301,7 @@ static enum weft_status check_model(const struct wf_train_settings *s, struct we
     return dir ? WEFT_OK : wf_train_settings_model(s, &m, err);
 }
 
-/* -- all settings
- * --------------------------------------------------------------------------- */
+/* -- all settings -------------------------------------------------------------------------- */
 
 static enum weft_status check_rates(const struct wf_train_settings *s, struct weft_error *err)
 {
@@ -306,13 +325,28 @@ enum weft_status wf_train_check_micros(uint32_t micros, uint32_t batch, struct w
                      micros, batch, wf_plural(batch));
 }
 
+static enum weft_status check_recompute(const struct wf_train_settings *s,
+                                        struct weft_error *err)
+{
+    struct wf_recompute_list list = {0};
+    WEFT_TRY(wf_recompute_parse(s->train.recompute, "train.recompute", &list, err));
+    wf_recompute_list_release(&list);
+    return WEFT_OK;
+}
+
 enum weft_status wf_train_settings_check(const struct wf_train_settings *s,
                                          struct weft_error *err)
 {
     WEFT_TRY(check_model(s, err));
+
     if (s->data.train == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "no training data is specified; set data.train");
     WEFT_TRY(wf_train_check_micros(s->parallel.micros, s->data.batch, err));
+    if (s->parallel.schedule != NULL && strcmp(s->parallel.schedule, "-") == 0)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "parallel.schedule: every rank reads the schedule, so that it cannot "
+                         "be standard input; give a name or a file");
+
     if (s->eval.every != 0 && s->data.val == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "eval.every is %u, but there is no evaluation data; set data.val",
@@ -325,17 +359,9 @@ enum weft_status wf_train_settings_check(const struct wf_train_settings *s,
         return WEFT_FAIL(err, WEFT_USAGE,
                          "log.serve is %u, but there is no run directory; set log.dir",
                          s->log.serve);
-    return check_rates(s, err);
-}
 
-struct wf_resume wf_train_settings_resume(const struct wf_train_settings *s)
-{
-    const char *text = s->checkpoint.resume;
-    if (text == NULL || strcmp(text, "no") == 0)
-        return (struct wf_resume){WF_RESUME_NO, NULL};
-    if (strcmp(text, "auto") == 0)
-        return (struct wf_resume){WF_RESUME_NEWEST, NULL};
-    return (struct wf_resume){WF_RESUME_PATH, text};
+    WEFT_TRY(check_recompute(s, err));
+    return check_rates(s, err);
 }
 
 struct wf_lr_curve wf_train_settings_curve(const struct wf_train_settings *s)

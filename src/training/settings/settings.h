@@ -33,6 +33,13 @@ enum wf_train_cache { WF_TRAIN_CACHE_OFF, WF_TRAIN_CACHE_RECEIVED, WF_TRAIN_CACH
 enum wf_precision { WF_PRECISION_FP32, WF_PRECISION_BF16 };
 enum wf_reduction { WF_REDUCTION_EXACT, WF_REDUCTION_FAST };
 
+/* Whether and from where a run continues, as checkpoint.resume specifies. */
+enum wf_resume_mode {
+    WF_RESUME_NO,
+    WF_RESUME_NEWEST, /* "auto": from the newest checkpoint in log.dir, if there is one */
+    WF_RESUME_PATH
+};
+
 struct wf_train_settings {
     struct {
         char *dir, *spec;
@@ -61,9 +68,10 @@ struct wf_train_settings {
     } parallel;
     struct {
         uint64_t steps;
-        uint32_t precision; /* enum wf_precision */
-        uint32_t reduction; /* enum wf_reduction */
-        uint32_t recompute; /* enum wf_recompute of compute/model/stage.h */
+        uint32_t precision;    /* enum wf_precision */
+        uint32_t reduction;    /* enum wf_reduction */
+        char *recompute;       /* see recompute.h */
+        uint64_t memory_limit; /* 0: the memory of the machine */
         double timeout, slow, max_time;
     } train;
     struct {
@@ -77,7 +85,9 @@ struct wf_train_settings {
     } eval;
     struct {
         uint32_t every, keep;
-        char *resume;
+        char *resume; /* the path if resume_mode is WF_RESUME_PATH */
+        /* Parsed from `resume` when it is set. */
+        enum wf_resume_mode resume_mode;
         bool in_background; /* the key in the file is checkpoint.async */
     } checkpoint;
     struct {
@@ -105,20 +115,6 @@ enum weft_status wf_train_settings_check(const struct wf_train_settings *s,
  * a spec.  Do not call it with model.dir, where the files of the model describe the shape. */
 enum weft_status wf_train_settings_model(const struct wf_train_settings *s,
                                          struct weft_model *out, struct weft_error *err);
-
-/* Whether and from where a run continues, as checkpoint.resume specifies. */
-enum wf_resume_mode {
-    WF_RESUME_NO,
-    WF_RESUME_NEWEST, /* "auto": from the newest checkpoint in log.dir, if there is one */
-    WF_RESUME_PATH
-};
-struct wf_resume {
-    enum wf_resume_mode mode;
-    const char *path; /* borrowed from the settings; NULL unless mode is WF_RESUME_PATH */
-};
-
-/* Parses checkpoint.resume. */
-struct wf_resume wf_train_settings_resume(const struct wf_train_settings *s);
 
 /* If model.vocab is auto and model.dir is not given, sets model.vocab to the vocabulary size of
  * data.tokenizer or, without it, of the tokenizer that made data.train.  Leaves model.vocab

@@ -41,7 +41,7 @@ struct wf_checkpointer {
     struct wf_checkpoint_result result;
 };
 
-static enum weft_status no_memory(struct weft_error *err)
+enum weft_status wf_checkpoint_no_memory(struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for checkpoints");
 }
@@ -52,8 +52,7 @@ static enum weft_status broadcast(const struct wf_checkpointer *c, void *data, s
     return c->comm == NULL ? WEFT_OK : weft_comm_broadcast(c->comm, data, bytes, err);
 }
 
-/* -- creation
- * ------------------------------------------------------------------------------- */
+/* -- creation ------------------------------------------------------------------------------ */
 
 static enum weft_status prepare_root(void *checkpointer, struct weft_error *err)
 {
@@ -72,7 +71,7 @@ static enum weft_status init_root(struct wf_checkpointer *c,
     c->blob_bytes = calloc(c->n_ranks, sizeof *c->blob_bytes);
     if (c->config == NULL || c->model == NULL || c->states == NULL || c->blobs == NULL ||
         c->blob_bytes == NULL)
-        return no_memory(err);
+        return wf_checkpoint_no_memory(err);
     return wf_background_run(c->comm, prepare_root, c, err);
 }
 
@@ -88,7 +87,7 @@ static enum weft_status init(struct wf_checkpointer *c,
     c->background = setup->background;
     c->root = strdup(setup->root);
     if (c->root == NULL)
-        return no_memory(err);
+        return wf_checkpoint_no_memory(err);
 
     if (c->rank == 0)
         WEFT_TRY(init_root(c, setup, err));
@@ -103,7 +102,7 @@ enum weft_status wf_checkpointer_new(const struct wf_checkpointer_setup *setup,
 {
     struct wf_checkpointer *c = calloc(1, sizeof *c);
     if (c == NULL)
-        return no_memory(err);
+        return wf_checkpoint_no_memory(err);
     enum weft_status st = init(c, setup, err);
     if (st != WEFT_OK) {
         wf_checkpointer_free(c);
@@ -111,6 +110,11 @@ enum weft_status wf_checkpointer_new(const struct wf_checkpointer_setup *setup,
     }
     *out = c;
     return WEFT_OK;
+}
+
+size_t wf_checkpointer_snapshot_bytes(const struct wf_checkpointer *c)
+{
+    return c == NULL ? 0 : c->file.snapshot_bytes;
 }
 
 void wf_checkpointer_free(struct wf_checkpointer *c)
@@ -130,14 +134,14 @@ void wf_checkpointer_free(struct wf_checkpointer *c)
     free(c);
 }
 
-/* -- commit
- * --------------------------------------------------------------------------------- */
+/* -- commit -------------------------------------------------------------------------------- */
 
 static enum weft_status store_commit(struct wf_checkpointer *c, struct weft_error *err)
 {
     const char **blobs = calloc(c->n_ranks, sizeof *blobs);
     size_t *sizes = calloc(c->n_ranks, sizeof *sizes), n = 0;
-    enum weft_status st = blobs == NULL || sizes == NULL ? no_memory(err) : WEFT_OK;
+    enum weft_status st =
+        blobs == NULL || sizes == NULL ? wf_checkpoint_no_memory(err) : WEFT_OK;
     for (uint32_t r = 0; st == WEFT_OK && r < c->n_ranks; r++)
         if (c->blob_bytes[r] > 0) {
             blobs[n] = c->blobs[r];
@@ -188,7 +192,7 @@ static enum weft_status gather_blobs(struct wf_checkpointer *c, struct weft_erro
         free(c->blobs[r]);
         c->blobs[r] = malloc(c->blob_bytes[r] + 1);
         if (c->blobs[r] == NULL)
-            return no_memory(err);
+            return wf_checkpoint_no_memory(err);
         if (c->blob_bytes[r] == 0)
             continue;
         if (r == 0)
@@ -228,8 +232,7 @@ static void discard(struct wf_checkpointer *c)
     c->in_progress = false;
 }
 
-/* -- progress
- * ------------------------------------------------------------------------------- */
+/* -- progress ------------------------------------------------------------------------------ */
 
 /* Sends the causes of write failures to rank 0, which keeps the first cause. */
 static enum weft_status gather_failures(struct wf_checkpointer *c, bool *failed,
@@ -243,7 +246,7 @@ static enum weft_status gather_failures(struct wf_checkpointer *c, bool *failed,
         snprintf(own.cause, sizeof own.cause, "%.299s", c->file.work.err.msg);
     struct failure *all = calloc(c->n_ranks, sizeof *all);
     enum weft_status st = all == NULL
-                              ? no_memory(err)
+                              ? wf_checkpoint_no_memory(err)
                               : weft_comm_gather_equal(c->comm, &own, sizeof own, all, err);
 
     uint32_t any = 0;

@@ -55,12 +55,19 @@ struct wf_checkpoint_result {
     char error[300]; /* why a checkpoint could not be written */
 };
 
+/* Returns WEFT_NOMEM with a message about checkpoints. */
+enum weft_status wf_checkpoint_no_memory(struct weft_error *err);
+
 /* Creates a checkpointer and prepares the directory.  On success the caller owns *out and frees
  * it with wf_checkpointer_free().  Collective. */
 enum weft_status wf_checkpointer_new(const struct wf_checkpointer_setup *setup,
                                      struct wf_checkpointer **out, struct weft_error *err);
-/* waits for the threads; NULL is allowed */
+/* Waits for the threads and frees the checkpointer.  NULL is allowed. */
 void wf_checkpointer_free(struct wf_checkpointer *c);
+
+/* Returns the bytes of the snapshot from which checkpoints are written; 0 if there is none or c
+ * is NULL.  Local. */
+size_t wf_checkpointer_snapshot_bytes(const struct wf_checkpointer *c);
 
 /* Advances the checkpoint in progress, or starts a checkpoint if one is due after this step.  A
  * write failure is not an error: wf_checkpointer_poll() reports it.  NULL is allowed.

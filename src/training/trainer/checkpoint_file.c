@@ -28,6 +28,7 @@ enum weft_status wf_checkpoint_file_init(struct wf_checkpoint_file *f,
                          "no memory for a snapshot of %zu bytes; set checkpoint.async to "
                          "false to write without one",
                          bytes);
+    f->snapshot_bytes = bytes;
     /* Make the system allocate the pages now, not at the first checkpoint. */
     memset(f->snapshot, 0, bytes);
     return WEFT_OK;

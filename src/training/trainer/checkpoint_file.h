@@ -20,6 +20,7 @@ struct wf_checkpoint_file {
     struct wf_checkpoint_tensor *tensors; /* owned */
     size_t n_tensors;
     float *snapshot; /* owned; NULL: the live values are written */
+    size_t snapshot_bytes;
     bool begun;
     struct wf_store_writer *writer; /* owned */
     char *blob;                     /* owned: describes the written file to wf_store_commit() */

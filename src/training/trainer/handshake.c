@@ -30,8 +30,7 @@ struct fingerprint {
     uint64_t settings_bytes;
 };
 
-/* -- hashes
- * --------------------------------------------------------------------------------- */
+/* -- hashes -------------------------------------------------------------------------------- */
 
 static uint64_t hash_file(const char *path, uint64_t h)
 {
@@ -103,8 +102,7 @@ static uint64_t hash_settings(const char *text)
     return h;
 }
 
-/* -- the comparison
- * ------------------------------------------------------------------------- */
+/* -- the comparison ------------------------------------------------------------------------ */
 
 /* A line without its indentation, for printing. */
 struct line_view {
@@ -208,7 +206,8 @@ static enum weft_status compare(struct weft_comm *comm, const char *text,
                      d.rank, subjects[d.subject], d.what);
 }
 
-/* `own` contains the hashes of schedule and data, or zeros if they are not compared. */
+/* Compares the settings and `own` on all ranks.  `own` contains the hashes of schedule and
+ * data, or zeros if they are not compared. */
 static enum weft_status handshake(struct weft_comm *comm, const struct wf_train_settings *s,
                                   struct fingerprint own, struct weft_error *err)
 {

@@ -25,14 +25,17 @@ static enum weft_status check(const struct wf_weights *w, const char *path,
     const struct weft_model *model = &info->model;
     struct wf_param_list list;
     size_t n_params;
+
     if (model->layers > info->n_tensors)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s describes %u layers, but has only %llu tensor%s", path,
                          model->layers, (unsigned long long)info->n_tensors,
                          info->n_tensors == 1 ? "" : "s");
+
     WEFT_TRY(wf_param_list_init(&list, model, 0, model->layers + 2, err));
     enum weft_status st = check_names(w, &list, err);
     wf_param_list_release(&list);
+
     if (st == WEFT_OK)
         st = weft_model_count_params(model, &n_params, err);
     if (st == WEFT_OK && n_params != info->n_elements)
@@ -62,19 +65,6 @@ enum weft_status wf_load_param(const struct wf_weights *w, const struct wf_param
     return wf_weights_read(w, d->name, d->n_dims, shape, out, err);
 }
 
-enum weft_status wf_load_stage(const struct wf_weights *w, struct wf_tstage *stage,
-                               struct weft_error *err)
-{
-    enum weft_status st = WEFT_OK;
-    size_t n;
-    struct wf_param *params = wf_tstage_params(stage, &n);
-    for (size_t i = 0; st == WEFT_OK && i < n; i++)
-        st = wf_load_param(w, &params[i].desc, params[i].value, err);
-    if (st == WEFT_OK)
-        wf_tstage_pack(stage);
-    return st;
-}
-
 static enum weft_status read_param(void *arg, const struct wf_param_desc *d, float *out,
                                    struct weft_error *err)
 {
@@ -87,8 +77,7 @@ enum weft_status wf_load_infer(const struct wf_weights *w, struct wf_infer *m,
     return wf_infer_load(m, read_param, (void *)w, err);
 }
 
-/* -- ranges of a checkpoint
- * ----------------------------------------------------------------- */
+/* -- ranges of a checkpoint ---------------------------------------------------------------- */
 
 struct weight_reading {
     struct wf_ckpt *store;
@@ -127,8 +116,7 @@ enum weft_status wf_load_ranges(struct wf_ckpt *store, const struct wf_load_rang
     return r.err.status;
 }
 
-/* -- hash
- * ----------------------------------------------------------------------------------- */
+/* -- hash ---------------------------------------------------------------------------------- */
 
 enum weft_status wf_load_hash(const struct wf_weights *w, char out[WF_HASH_HEX_SIZE],
                               struct weft_error *err)

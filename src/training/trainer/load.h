@@ -57,11 +57,6 @@ enum weft_status wf_load_ranges(struct wf_ckpt *store, const struct wf_load_rang
 enum weft_status wf_load_param(const struct wf_weights *w, const struct wf_param_desc *d,
                                float *out, struct weft_error *err);
 
-/* Reads and packs all weights of a stage that contains a whole model.  `w` is from
- * wf_load_open().  Local. */
-enum weft_status wf_load_stage(const struct wf_weights *w, struct wf_tstage *stage,
-                               struct weft_error *err);
-
 /* Reads all weights of a model for inference.  `w` is from wf_load_open().  Local. */
 enum weft_status wf_load_infer(const struct wf_weights *w, struct wf_infer *m,
                                struct weft_error *err);

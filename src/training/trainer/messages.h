@@ -14,7 +14,7 @@ static inline struct weft_message wf_trainer_message(uint32_t peer, enum wf_mess
 {
     return (struct weft_message){.head = {.kind = kind, .step = step},
                                  .peer = peer,
-                                 .channel = WF_CHANNEL_TRAINER,
+                                 .channel = WF_COMM_CHANNEL_TRAINER,
                                  .bytes = bytes,
                                  .data = (void *)data};
 }

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The peak of each rank is measured as if every thread had its own core, so that other load
- * does not affect it.  If a host has fewer cores than its ranks have threads, the peaks of
- * these ranks are scaled down. */
+/* Returns the sum of the peaks of the ranks on a host.  The peak of each rank is measured as if
+ * every thread had its own core, so that other load does not affect it.  If a host has fewer
+ * cores than its ranks have threads, the peaks of these ranks are scaled down. */
 static double peak_of_host(const struct wf_rank_resources *ranks, uint32_t n, const char *host)
 {
     struct wf_cores cores = {{0}};

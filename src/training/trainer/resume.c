@@ -21,8 +21,7 @@ static uint32_t own_rank(const struct wf_resume_setup *setup)
     return setup->comm == NULL ? 0 : weft_comm_rank(setup->comm);
 }
 
-/* -- the model
- * ------------------------------------------------------------------------------ */
+/* -- the model ----------------------------------------------------------------------------- */
 
 static enum weft_status check_params(const struct wf_param_list *params,
                                      const struct wf_ckpt *ckpt, struct weft_error *err)
@@ -87,8 +86,7 @@ static enum weft_status check_model(const struct weft_model *model, const struct
     return st;
 }
 
-/* -- choosing a checkpoint
- * ------------------------------------------------------------------ */
+/* -- choosing a checkpoint ----------------------------------------------------------------- */
 
 struct resume_search {
     const struct wf_resume_setup *setup;
@@ -118,8 +116,8 @@ static void add_note(struct wf_resume_result *out, const char *lines)
         *at = at[1] == '\0' ? '\0' : ';';
 }
 
-/* Rank 0 searches for a checkpoint; the other ranks open the checkpoint that rank 0 found.
- * *ckpt is NULL if there is none. */
+/* Opens the checkpoint to resume from.  Rank 0 searches for it; the other ranks open the
+ * checkpoint that rank 0 found.  *ckpt is NULL if there is none. */
 static enum weft_status choose(const struct wf_resume_setup *setup, uint64_t below,
                                struct wf_ckpt **ckpt, struct wf_resume_result *out,
                                struct weft_error *err)
@@ -143,8 +141,7 @@ static enum weft_status choose(const struct wf_resume_setup *setup, uint64_t bel
     return st;
 }
 
-/* -- loading
- * -------------------------------------------------------------------------------- */
+/* -- loading ------------------------------------------------------------------------------- */
 
 /* Reads all ranges with all threads.  If there are other ranks, reads a few ranges at a time
  * and sends heartbeats in between. */

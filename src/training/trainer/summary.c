@@ -8,8 +8,7 @@
 #include "base/error.h"
 #include "compute/kern/ops.h"
 
-/* -- sizes
- * ---------------------------------------------------------------------------------- */
+/* -- sizes --------------------------------------------------------------------------------- */
 
 static size_t count_segments(struct wf_range shard)
 {
@@ -49,8 +48,7 @@ static double *losses_of(struct wf_step_summary *summary)
     return (double *)(summary + 1);
 }
 
-/* -- memory
- * --------------------------------------------------------------------------------- */
+/* -- memory -------------------------------------------------------------------------------- */
 
 static bool alloc_root(struct wf_summaries *s)
 {
@@ -98,8 +96,7 @@ void wf_summaries_release(struct wf_summaries *s)
     free(s->own);
 }
 
-/* -- exchange
- * ------------------------------------------------------------------------------- */
+/* -- exchange ------------------------------------------------------------------------------ */
 
 void wf_summaries_set(struct wf_summaries *s, const struct wf_step_summary *head,
                       const double *losses, const double *squares, size_t n_squares)
@@ -123,8 +120,7 @@ enum weft_status wf_summaries_gather(struct wf_summaries *s, bool with_norm,
                             with_norm ? s->sizes_with_norm : s->sizes, err);
 }
 
-/* -- evaluation on rank 0
- * ------------------------------------------------------------------- */
+/* -- evaluation on rank 0 ------------------------------------------------------------------ */
 
 double wf_summaries_total_loss(const struct wf_summaries *s)
 {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "compute/kern/peak.h"
 #include "training/ckpt/hf.h"
+#include "training/trainer/heartbeat.h"
 #include "training/trainer/trainer_priv.h"
 #include "weft/timing.h"
 
@@ -16,14 +17,6 @@ enum weft_status wf_trainer_no_memory(const char *what, size_t bytes, struct wef
                      bytes);
 }
 
-/* Publishes a heartbeat during long computations, so that other ranks know that this rank is
- * alive.  Only the thread that owns comm may use it. */
-static void send_heartbeat(void *comm, unsigned worker)
-{
-    if (worker == 0)
-        weft_comm_heartbeat(comm);
-}
-
 static enum weft_status plan_bubble(struct wf_trainer *t, struct weft_error *err)
 {
     struct weft_metrics m;
@@ -32,6 +25,14 @@ static enum weft_status plan_bubble(struct wf_trainer *t, struct weft_error *err
     t->bubble_plan = m.bubble;
     weft_metrics_release(&m);
     return WEFT_OK;
+}
+
+/* Plans the memory of this rank, now that the number of threads is known. */
+static enum weft_status plan_memory(struct wf_trainer *t, struct weft_error *err)
+{
+    bool copies = t->comm != NULL && !weft_comm_by_reference(t->comm);
+    t->topology.threads = wf_pool_threads(t->pool);
+    return wf_topology_rank_bytes(&t->topology, t->rank, copies, &t->planned, err);
 }
 
 static enum weft_status init_topology(struct wf_trainer *t, const struct wf_train_settings *s,
@@ -58,8 +59,9 @@ static enum weft_status init(struct wf_trainer *t, const struct wf_train_setting
 
     WEFT_TRY(wf_pool_new(s->parallel.threads, &t->pool, err));
     if (t->comm != NULL)
-        wf_pool_set_hook(t->pool, send_heartbeat, t->comm);
-    WEFT_TRY(wf_trainer_init_stages(t, s, err));
+        wf_pool_set_hook(t->pool, wf_send_heartbeat, t->comm);
+    WEFT_TRY(plan_memory(t, err));
+    WEFT_TRY(wf_trainer_init_stages(t, err));
     WEFT_TRY(wf_trainer_init_weights(t, hf, s->model.seed, err));
     WEFT_TRY(wf_trainer_init_exec(t, err));
     WEFT_TRY(wf_trainer_init_groups(t, s, err));
@@ -85,24 +87,26 @@ enum weft_status wf_trainer_new(const struct wf_train_settings *settings,
     struct wf_hf *hf = NULL;
     if (t == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trainer");
+
     t->n_ranks = comm == NULL ? 1 : weft_comm_size(comm);
     t->rank = comm == NULL ? 0 : weft_comm_rank(comm);
     t->comm = t->n_ranks == 1 ? NULL : comm;
-    t->precision =
-        settings->train.precision == WF_PRECISION_BF16 ? WF_DTYPE_BF16 : WF_DTYPE_F32;
     t->curve = wf_train_settings_curve(settings);
     t->clip = settings->optim.clip;
+
     if (t->comm != NULL) {
         weft_comm_set_timeout(t->comm, settings->train.timeout);
         weft_comm_describe(t->comm, wf_trainer_describe, t);
         weft_comm_publish(t->comm, 0, WF_PHASE_START);
     }
+
     enum weft_status st = WEFT_OK;
     if (settings->model.dir != NULL)
         st = wf_hf_open(settings->model.dir, &hf, err);
     if (st == WEFT_OK)
         st = init(t, settings, hf, err);
     wf_hf_free(hf);
+
     if (st != WEFT_OK) {
         wf_trainer_free(t);
         return st;
@@ -130,8 +134,7 @@ void wf_trainer_free(struct wf_trainer *t)
     free(t);
 }
 
-/* -- queries
- * -------------------------------------------------------------------------------- */
+/* -- queries ------------------------------------------------------------------------------- */
 
 uint64_t wf_trainer_steps_done(const struct wf_trainer *t)
 {
@@ -151,5 +154,5 @@ const struct wf_param *wf_trainer_params(const struct wf_trainer *t, uint32_t st
 
 double wf_trainer_peak_flops(const struct wf_trainer *t)
 {
-    return wf_peak_flops_cpu_time(t->pool, t->precision);
+    return wf_peak_flops_cpu_time(t->pool, t->topology.precision);
 }

@@ -132,14 +132,7 @@ const struct wf_param *wf_trainer_params(const struct wf_trainer *t, uint32_t st
 /* Packs all weights.  Required after a caller has changed the values of parameters.  Local. */
 void wf_trainer_pack(struct wf_trainer *t);
 
-/* -- queries
- * -------------------------------------------------------------------------------- */
-
-struct wf_rank_bytes {
-    size_t weights, gradients, packed, activations, messages, scratch, moments, total;
-    /* bytes of weights, gradients, packed weights, moments, activations and messages */
-    size_t planned;
-};
+/* -- queries ------------------------------------------------------------------------------- */
 
 struct wf_trainer_info {
     struct weft_model model;
@@ -155,7 +148,8 @@ struct wf_trainer_info {
     double bubble_plan;
     uint64_t resumed;           /* step of the loaded checkpoint, or 0 */
     const char *resume_note;    /* borrowed; on rank 0: skipped checkpoints, changed settings */
-    struct wf_rank_bytes bytes; /* memory of this rank */
+    struct wf_rank_bytes bytes; /* allocated memory of this rank */
+    size_t planned_bytes;       /* planned memory of this rank */
 };
 
 /* Returns facts about the trainer.  Local. */

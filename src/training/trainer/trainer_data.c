@@ -10,8 +10,7 @@
 #include "training/data/meta.h"
 #include "weft/comm.h"
 
-/* -- opening
- * -------------------------------------------------------------------------------- */
+/* -- opening ------------------------------------------------------------------------------- */
 
 /* Adds the name of the setting to a message and, if ranks may see different files, the rank. */
 static enum weft_status add_context(const struct wf_topology *l, uint32_t rank,
@@ -52,10 +51,7 @@ static enum weft_status open_validation(struct wf_trainer_data *d, uint32_t rank
     WEFT_TRY(add_context(l, rank, "data.val", st, err));
     st = wf_batch_init(&d->val_batch, d->val_shards, l->batch, l->seq, l->model.vocab, false, 0,
                        err);
-    if (st != WEFT_OK) {
-        wf_error_wrap(err, "", "; weft tokenize --val makes more validation data");
-        return add_context(l, rank, "data.val", st, err);
-    }
+    WEFT_TRY(add_context(l, rank, "data.val", st, err));
     d->val_batches =
         s->eval.batches < d->val_batch.epoch_len ? s->eval.batches : d->val_batch.epoch_len;
     return WEFT_OK;
@@ -67,22 +63,26 @@ static enum weft_status alloc_arrays(struct wf_trainer_data *d, uint32_t replica
     const struct wf_topology *l = d->topology;
     struct wf_range micros = wf_topology_micros(l, replica);
     size_t tokens, bytes;
+
     if (!wf_size_mul(l->batch, l->seq, &tokens) ||
         !wf_size_mul(tokens, sizeof *d->inputs, &bytes))
         return WEFT_FAIL(err, WEFT_USAGE, "data.batch %u x data.seq %u is too large", l->batch,
                          l->seq);
+
     d->first_micro = (uint32_t)micros.begin;
     d->n_micros = (uint32_t)(micros.end - micros.begin);
     d->inputs = malloc(bytes);
     d->targets = malloc(bytes);
     d->losses = calloc(d->n_micros, sizeof *d->losses);
+    d->val_losses = calloc((size_t)WF_EVAL_WINDOW * d->n_micros, sizeof *d->val_losses);
     d->rows = calloc(d->n_micros, sizeof *d->rows);
     d->input_at = calloc(d->n_micros, sizeof *d->input_at);
     d->target_at = calloc(d->n_micros, sizeof *d->target_at);
-    if (d->inputs == NULL || d->targets == NULL || d->losses == NULL || d->rows == NULL ||
-        d->input_at == NULL || d->target_at == NULL)
+    if (d->inputs == NULL || d->targets == NULL || d->losses == NULL || d->val_losses == NULL ||
+        d->rows == NULL || d->input_at == NULL || d->target_at == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the tokens of a step (%zu bytes)",
                          2 * bytes);
+
     for (uint32_t m = 0; m < d->n_micros; m++) {
         struct wf_range rows = wf_micro_range(l->batch, l->micros, d->first_micro + m);
         d->rows[m] = (uint32_t)(rows.end - rows.begin);
@@ -102,6 +102,12 @@ enum weft_status wf_trainer_data_init(struct wf_trainer_data *d,
     return open_validation(d, rank, s, err);
 }
 
+size_t wf_trainer_data_bytes(const struct wf_trainer_data *d)
+{
+    size_t tokens = (size_t)d->topology->batch * d->topology->seq;
+    return tokens * (sizeof *d->inputs + sizeof *d->targets);
+}
+
 void wf_trainer_data_release(struct wf_trainer_data *d)
 {
     wf_shards_free(d->shards);
@@ -109,13 +115,13 @@ void wf_trainer_data_release(struct wf_trainer_data *d)
     free(d->inputs);
     free(d->targets);
     free(d->losses);
+    free(d->val_losses);
     free(d->rows);
     free(d->input_at);
     free(d->target_at);
 }
 
-/* -- reading
- * -------------------------------------------------------------------------------- */
+/* -- reading ------------------------------------------------------------------------------- */
 
 enum weft_status wf_trainer_data_read(struct wf_trainer_data *d, const struct wf_batch *from,
                                       uint64_t index, uint64_t step, size_t *n_targets,

@@ -9,6 +9,9 @@
 #include "training/layout/topology.h"
 #include "training/settings/settings.h"
 
+/* Number of batches that an evaluation runs before their losses are gathered. */
+enum { WF_EVAL_WINDOW = 64 };
+
 struct wf_trainer_data {
     const struct wf_topology *topology; /* borrowed */
     struct wf_shards *shards;           /* owned */
@@ -20,10 +23,11 @@ struct wf_trainer_data {
 
     /* The arrays below have one entry per micro-batch of this replica. */
     uint32_t first_micro, n_micros;
-    uint32_t *rows;            /* owned */
-    const void **input_at;     /* owned: pointers into `inputs` */
-    const int32_t **target_at; /* owned: pointers into `targets` */
-    double *losses;            /* owned: sum of the loss over the tokens of each micro-batch */
+    uint32_t *rows;         /* owned */
+    const void **input_at;  /* owned: pointers into `inputs` */
+    const void **target_at; /* owned: pointers into `targets` */
+    double *losses;         /* owned: sum of the loss over the tokens of each micro-batch */
+    double *val_losses;     /* owned: the same for (WF_EVAL_WINDOW) batches of an evaluation */
 };
 
 /* Opens data.train and data.val and allocates the arrays.  The caller releases *d even if this
@@ -33,6 +37,9 @@ enum weft_status wf_trainer_data_init(struct wf_trainer_data *d,
                                       const struct wf_train_settings *s,
                                       struct weft_error *err);
 void wf_trainer_data_release(struct wf_trainer_data *d);
+
+/* Returns the bytes of the tokens of a step.  Local. */
+size_t wf_trainer_data_bytes(const struct wf_trainer_data *d);
 
 /* Reads batch `index` of `from` into inputs and targets, and counts the targets.  Every rank
  * reads the whole batch, since each rank needs the total number of targets.  Messages name

@@ -6,8 +6,9 @@
 #include "base/error.h"
 #include "training/trainer/trainer_priv.h"
 
-/* Adds up the losses of all ranks.  If one rank failed, returns its failure on all ranks. */
-static enum weft_status gather_loss(struct wf_trainer *t, enum weft_status failed,
+/* Adds up the losses of a batch of all ranks.  If one rank failed, returns its failure on all
+ * ranks. */
+static enum weft_status gather_loss(struct wf_trainer *t, const double *losses,
                                     const struct weft_error *failure, double *sum,
                                     struct weft_error *err)
 {
@@ -16,10 +17,10 @@ static enum weft_status gather_loss(struct wf_trainer *t, enum weft_status faile
         double sum;
         char error[WF_SUMMARY_ERROR];
     } all = {.status = WEFT_OK};
-    struct wf_step_summary head = {.status = (uint32_t)failed};
-    if (failed != WEFT_OK)
+    struct wf_step_summary head = {.status = (uint32_t)failure->status};
+    if (failure->status != WEFT_OK)
         snprintf(head.error, sizeof head.error, "%s", failure->msg);
-    wf_summaries_set(&t->summaries, &head, t->data.losses, NULL, 0);
+    wf_summaries_set(&t->summaries, &head, losses, NULL, 0);
     WEFT_TRY(wf_summaries_gather(&t->summaries, false, err));
 
     if (t->rank == 0) {
@@ -38,32 +39,64 @@ static enum weft_status gather_loss(struct wf_trainer *t, enum weft_status faile
     return WEFT_OK;
 }
 
-static enum weft_status evaluate_batch(struct wf_trainer *t, uint64_t batch,
-                                       struct wf_eval_result *sums, struct weft_error *err)
+/* Runs the forwards of a batch.  A failure after which the ranks can continue is stored in
+ * *failure. */
+static enum weft_status run_batch(struct wf_trainer *t, uint64_t batch, double *losses,
+                                  size_t *n_targets, struct weft_error *failure,
+                                  struct weft_error *err)
 {
     struct wf_trainer_data *d = &t->data;
-    size_t n_targets;
-    struct weft_error failure = {0};
-    double sum;
-    WEFT_TRY(wf_trainer_data_read(d, &d->val_batch, batch, t->done + 1, &n_targets, err));
-
+    struct weft_error no_tokens = {0}, cause = {0};
+    enum weft_status got =
+        wf_trainer_data_read(d, &d->val_batch, batch, t->done + 1, n_targets, &no_tokens);
     const struct weft_exec_io io = {.step = t->done,
                                     .inputs = d->input_at,
                                     .targets = d->target_at,
                                     .scale = 1.0F,
-                                    .losses = d->losses,
+                                    .losses = losses,
+                                    .failure = got == WEFT_OK ? NULL : &no_tokens,
                                     .forward_only = true};
-    memset(d->losses, 0, d->n_micros * sizeof *d->losses);
-    enum weft_status st = weft_exec_step(t->exec, &io, &failure);
-    if (st != WEFT_OK && st != WEFT_NUMERIC && st != WEFT_DATA) {
+
+    memset(losses, 0, d->n_micros * sizeof *losses);
+    enum weft_status st = weft_exec_step(t->exec, &io, &cause);
+    if (st == WEFT_OK)
+        return WEFT_OK;
+    if (st != WEFT_NUMERIC && st != WEFT_DATA) {
         if (err != NULL)
-            *err = failure;
+            *err = cause;
         return st;
     }
+    *failure = cause;
+    return WEFT_OK;
+}
 
-    WEFT_TRY(gather_loss(t, st, &failure, &sum, err));
-    sums->loss += sum;
-    sums->targets += n_targets;
+/* Evaluates batches [begin, end).  The losses are gathered after the last one, so that a rank
+ * starts the next batch while other ranks still compute the previous one. */
+static enum weft_status run_window(struct wf_trainer *t, uint64_t begin, uint64_t end,
+                                   struct wf_eval_result *sums, struct weft_error *err)
+{
+    size_t n_targets[WF_EVAL_WINDOW];
+    size_t n = (size_t)(end - begin), n_micros = t->data.n_micros, first = n;
+    struct weft_error failure = {0}; /* of batch `first` */
+
+    for (size_t i = 0; i < n; i++) {
+        struct weft_error own = {0};
+        WEFT_TRY(run_batch(t, begin + i, t->data.val_losses + i * n_micros, &n_targets[i], &own,
+                           err));
+        if (own.status != WEFT_OK && first == n) {
+            first = i;
+            failure = own;
+        }
+    }
+
+    const struct weft_error none = {0};
+    for (size_t i = 0; i < n; i++) {
+        double sum;
+        WEFT_TRY(gather_loss(t, t->data.val_losses + i * n_micros,
+                             i == first ? &failure : &none, &sum, err));
+        sums->loss += sum;
+        sums->targets += n_targets[i];
+    }
     return WEFT_OK;
 }
 
@@ -71,10 +104,15 @@ enum weft_status wf_trainer_evaluate(struct wf_trainer *t, struct wf_eval_result
                                      struct weft_error *err)
 {
     struct wf_eval_result sums = {0};
+    enum weft_status st = WEFT_OK;
+    uint64_t n = t->data.val_batches;
     if (t->data.val_shards == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "there is no evaluation data; set data.val");
-    for (uint64_t b = 0; b < t->data.val_batches; b++)
-        WEFT_TRY(evaluate_batch(t, b, &sums, err));
-    *out = (struct wf_eval_result){sums.loss / (double)sums.targets, sums.targets};
-    return WEFT_OK;
+    t->evaluates = true;
+    for (uint64_t b = 0; st == WEFT_OK && b < n; b += WF_EVAL_WINDOW)
+        st = run_window(t, b, n - b < WF_EVAL_WINDOW ? n : b + WF_EVAL_WINDOW, &sums, err);
+    t->evaluates = false;
+    if (st == WEFT_OK)
+        *out = (struct wf_eval_result){sums.loss / (double)sums.targets, sums.targets};
+    return st;
 }

@@ -8,8 +8,7 @@
 #include "compute/optim/stage_optim.h"
 #include "training/trainer/trainer_priv.h"
 
-/* -- groups
- * --------------------------------------------------------------------------------- */
+/* -- groups -------------------------------------------------------------------------------- */
 
 static struct wf_param *find_param(const struct wf_trainer *t, uint32_t stage, const char *name)
 {
@@ -99,8 +98,7 @@ static enum weft_status make_groups(struct wf_trainer *t, struct weft_error *err
     return WEFT_OK;
 }
 
-/* -- optimizer
- * ------------------------------------------------------------------------------ */
+/* -- optimizer ----------------------------------------------------------------------------- */
 
 /* Lists the shards of this rank in the order of the groups; summary.c relies on this order. */
 static enum weft_status make_optim(struct wf_trainer *t, const struct wf_train_settings *s,
@@ -155,8 +153,7 @@ void wf_trainer_release_groups(struct wf_trainer *t)
     free(t->sources);
 }
 
-/* -- reduction
- * ------------------------------------------------------------------------------ */
+/* -- reduction ----------------------------------------------------------------------------- */
 
 /* Sets the gradient to zero if no micro contributed to the parameter. */
 static void complete_gradient(struct wf_param *p)
@@ -245,8 +242,7 @@ enum weft_status wf_trainer_finish_reduction(struct wf_trainer *t, size_t i,
     return finished;
 }
 
-/* -- update
- * --------------------------------------------------------------------------------- */
+/* -- update -------------------------------------------------------------------------------- */
 
 /* Packs updated rows while they are in the cache, if this rank is the only member of the
  * group. */

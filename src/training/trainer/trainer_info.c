@@ -25,6 +25,7 @@ struct wf_trainer_info wf_trainer_info(const struct wf_trainer *t)
         .resumed = t->resumed.step,
         .resume_note = t->resumed.note,
     };
+
     for (uint32_t s = 0; s < t->topology.n_stages; s++)
         if (t->stages[s] != NULL)
             add_stage_bytes(&info, wf_tstage_memory(t->stages[s]));
@@ -32,12 +33,14 @@ struct wf_trainer_info wf_trainer_info(const struct wf_trainer *t)
     info.bytes.messages = weft_exec_bytes(t->exec);
     for (size_t i = 0; i < t->n_groups; i++)
         info.bytes.messages += wf_group_bytes(t->groups[i].sums);
+
     info.bytes.moments = wf_optim_bytes(t->optim);
-    info.bytes.total = info.bytes.weights + info.bytes.gradients + info.bytes.packed +
-                       info.bytes.activations + info.bytes.messages + info.bytes.scratch +
-                       info.bytes.moments;
-    bool copies = t->comm != NULL && !weft_comm_by_reference(t->comm);
-    (void)wf_topology_rank_bytes(&t->topology, t->rank, copies, &info.bytes.planned, NULL);
+    info.bytes.data = wf_trainer_data_bytes(&t->data);
+    info.bytes.snapshot = wf_checkpointer_snapshot_bytes(t->checkpointer);
+    info.bytes.temporary = t->planned.temporary; /* allocated only while it is needed */
+    wf_rank_bytes_add_up(&info.bytes);
+
+    info.planned_bytes = t->planned.total;
     /* The model was checked before, so the calls below cannot fail. */
     (void)weft_model_token_flops(&t->topology.model, t->topology.seq, &info.token_flops, NULL);
     (void)weft_model_count_params(&t->topology.model, &info.n_params, NULL);

@@ -40,7 +40,6 @@ struct wf_trainer {
     struct wf_topology topology;
     struct weft_comm *comm;               /* borrowed; NULL: this rank is the only one */
     uint32_t rank, n_ranks, replica, row; /* row: index of this rank in its pipeline */
-    enum wf_dtype precision;
     struct wf_lr_curve curve;
     double clip;
 
@@ -70,21 +69,22 @@ struct wf_trainer {
     struct wf_checkpointer *checkpointer; /* owned; NULL: no checkpoints are written */
     struct wf_resume_result resumed;
 
+    struct wf_rank_bytes planned; /* planned memory of this rank */
     double bubble_plan;
     int64_t clock_offset_ns; /* offset to add to this rank's clock to get rank 0's clock */
     uint64_t done;           /* number of completed steps */
+    bool evaluates;          /* the executor runs forward-only steps */
     bool stop;
 };
 
 /* Sets an error that names the missing memory and how to reduce the need for it. */
 enum weft_status wf_trainer_no_memory(const char *what, size_t bytes, struct weft_error *err);
 
-/* -- trainer_stages.c
- * ----------------------------------------------------------------------- */
+/* -- trainer_stages.c ---------------------------------------------------------------------- */
 
-/* Creates the program, the stages and the executor.  Local. */
-enum weft_status wf_trainer_init_stages(struct wf_trainer *t, const struct wf_train_settings *s,
-                                        struct weft_error *err);
+/* Creates the program and the stages.  Local. */
+enum weft_status wf_trainer_init_stages(struct wf_trainer *t, struct weft_error *err);
+/* Creates the executor.  Local. */
 enum weft_status wf_trainer_init_exec(struct wf_trainer *t, struct weft_error *err);
 void wf_trainer_release_stages(struct wf_trainer *t);
 
@@ -99,8 +99,7 @@ void wf_trainer_pack_param(struct wf_trainer *t, uint32_t stage, const struct wf
 /* Describes the work of a rank in messages about waits.  It is a weft_describe_fn. */
 void wf_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out, size_t size);
 
-/* -- trainer_groups.c
- * ----------------------------------------------------------------------- */
+/* -- trainer_groups.c ---------------------------------------------------------------------- */
 
 /* Creates the groups and the optimizer.  Local. */
 enum weft_status wf_trainer_init_groups(struct wf_trainer *t, const struct wf_train_settings *s,
@@ -123,8 +122,7 @@ enum weft_status wf_trainer_finish_reduction(struct wf_trainer *t, size_t i,
 enum weft_status wf_trainer_update(struct wf_trainer *t, const struct wf_optim_step *step,
                                    struct weft_error *err);
 
-/* -- trainer_state.c
- * ------------------------------------------------------------------------ */
+/* -- trainer_state.c ----------------------------------------------------------------------- */
 
 /* Creates the checkpointer if the settings enable checkpoints.  Collective. */
 enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
@@ -136,8 +134,7 @@ enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
 enum weft_status wf_trainer_resume(struct wf_trainer *t, const struct wf_train_settings *s,
                                    struct weft_error *err);
 
-/* -- other files
- * ---------------------------------------------------------------------------- */
+/* -- other files --------------------------------------------------------------------------- */
 
 /* Checks that all ranks have the same settings, schedule, data and program, and names the first
  * difference.  Collective. */
@@ -152,6 +149,7 @@ enum weft_status wf_trainer_sync_clocks(struct wf_trainer *t, struct weft_error 
  * every parameter in model order, while the other ranks call wf_trainer_send_weights(). */
 enum weft_status wf_trainer_fetch_weight(struct wf_trainer *t, size_t param, float *out,
                                          struct weft_error *err);
+/* Sends the parameters that this rank owns to rank 0, in model order. */
 enum weft_status wf_trainer_send_weights(struct wf_trainer *t, struct weft_error *err);
 
 #endif

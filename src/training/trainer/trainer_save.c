@@ -10,8 +10,7 @@
 #include "training/trainer/param_names.h"
 #include "training/trainer/trainer_priv.h"
 
-/* -- weights of other ranks
- * ----------------------------------------------------------------- */
+/* -- weights of other ranks ---------------------------------------------------------------- */
 
 /* Returns the rank whose copy of a parameter is saved: the first member of its group. */
 static uint32_t owner(const struct wf_topology *l, size_t param)
@@ -61,8 +60,7 @@ enum weft_status wf_trainer_fetch_weight(struct wf_trainer *t, size_t param, flo
     return WEFT_OK;
 }
 
-/* -- writing
- * -------------------------------------------------------------------------------- */
+/* -- writing ------------------------------------------------------------------------------- */
 
 struct saved_piece {
     struct wf_hf_writer *writer;

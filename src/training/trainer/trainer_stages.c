@@ -13,34 +13,7 @@
 
 enum { SLOT_ALIGN = 64 };
 
-/* -- stages
- * --------------------------------------------------------------------------------- */
-
-static struct wf_tstage_spec stage_spec(const struct wf_trainer *t,
-                                        const struct wf_train_settings *s, uint32_t stage)
-{
-    const struct wf_topology *l = &t->topology;
-    struct wf_tstage_spec spec = {
-        .model = l->model,
-        .seq = l->seq,
-        .slots = 1,
-        .precision = t->precision,
-        .fast_sums = s->train.reduction == WF_REDUCTION_FAST,
-        .one_micro = l->micros == 1 && t->n_ranks == 1,
-        .recompute = (enum wf_recompute)s->train.recompute,
-        .pool = t->pool,
-    };
-    wf_topology_items(l, stage, &spec.item0, &spec.item1);
-
-    /* If the batch does not divide evenly, the first micros have one more sequence than the
-     * others. */
-    struct wf_range first = wf_micro_range(l->batch, l->micros, 0);
-    struct wf_range last = wf_micro_range(l->batch, l->micros, l->micros - 1);
-    spec.row_counts[spec.n_row_counts++] = (uint32_t)(first.end - first.begin);
-    if (last.end - last.begin != first.end - first.begin)
-        spec.row_counts[spec.n_row_counts++] = (uint32_t)(last.end - last.begin);
-    return spec;
-}
+/* -- stages -------------------------------------------------------------------------------- */
 
 /* Computes the addresses of the slots of a stage in the memory that all stages share. */
 static enum weft_status place_slots(struct wf_trainer *t, uint32_t stage,
@@ -56,11 +29,11 @@ static enum weft_status place_slots(struct wf_trainer *t, uint32_t stage,
     return WEFT_OK;
 }
 
-static enum weft_status make_stage(struct wf_trainer *t, const struct wf_train_settings *s,
-                                   uint32_t stage, struct weft_error *err)
+static enum weft_status make_stage(struct wf_trainer *t, uint32_t stage, struct weft_error *err)
 {
-    struct wf_tstage_spec spec = stage_spec(t, s, stage);
+    struct wf_tstage_spec spec = wf_topology_stage_spec(&t->topology, stage);
     WEFT_TRY(place_slots(t, stage, err));
+    spec.pool = t->pool;
     spec.slots = weft_program_slots(t->program, stage);
     spec.split_slots = weft_program_split_slots(t->program, stage);
     spec.slot_at = t->slot_at[stage];
@@ -69,28 +42,7 @@ static enum weft_status make_stage(struct wf_trainer *t, const struct wf_train_s
     return WEFT_OK;
 }
 
-static enum weft_status make_program(struct wf_trainer *t, const struct wf_train_settings *s,
-                                     struct weft_error *err)
-{
-    const struct wf_topology *l = &t->topology;
-    size_t *bytes = calloc(l->n_stages, sizeof *bytes);
-    enum weft_status st =
-        bytes == NULL ? wf_trainer_no_memory("slot sizes", l->n_stages * sizeof *bytes, err)
-                      : WEFT_OK;
-    for (uint32_t i = 0; st == WEFT_OK && i < l->n_stages; i++)
-        if (wf_topology_runs_stage(l, t->rank, i)) {
-            struct wf_tstage_spec spec = stage_spec(t, s, i);
-            st = wf_tstage_slot_bytes(&spec, &bytes[i], err);
-        }
-    if (st == WEFT_OK)
-        st = weft_program_new(wf_topology_schedule(l, t->replica), t->row, bytes, &t->program,
-                              err);
-    free(bytes);
-    return st;
-}
-
-enum weft_status wf_trainer_init_stages(struct wf_trainer *t, const struct wf_train_settings *s,
-                                        struct weft_error *err)
+enum weft_status wf_trainer_init_stages(struct wf_trainer *t, struct weft_error *err)
 {
     const struct wf_topology *l = &t->topology;
     t->stages = calloc(l->n_stages, sizeof *t->stages);
@@ -98,7 +50,7 @@ enum weft_status wf_trainer_init_stages(struct wf_trainer *t, const struct wf_tr
     t->slot_at = calloc(l->n_stages, sizeof *t->slot_at);
     if (t->stages == NULL || t->stage_list == NULL || t->slot_at == NULL)
         return wf_trainer_no_memory("the list of stages", l->n_stages * sizeof *t->stages, err);
-    WEFT_TRY(make_program(t, s, err));
+    WEFT_TRY(wf_topology_new_program(l, t->rank, &t->program, err));
 
     size_t bytes = weft_program_slot_bytes(t->program) + SLOT_ALIGN;
     t->slots = wf_pages_alloc(bytes);
@@ -109,7 +61,7 @@ enum weft_status wf_trainer_init_stages(struct wf_trainer *t, const struct wf_tr
 
     for (uint32_t i = 0; i < l->n_stages; i++)
         if (wf_topology_runs_stage(l, t->rank, i))
-            WEFT_TRY(make_stage(t, s, i, err));
+            WEFT_TRY(make_stage(t, i, err));
     return WEFT_OK;
 }
 
@@ -129,16 +81,21 @@ void wf_trainer_release_stages(struct wf_trainer *t)
     weft_program_free(t->program);
 }
 
-/* -- executor
- * ------------------------------------------------------------------------------- */
+/* -- executor ------------------------------------------------------------------------------ */
 
 enum weft_status wf_trainer_init_exec(struct wf_trainer *t, struct weft_error *err)
 {
     const struct wf_topology *l = &t->topology;
+    uint32_t *ranks = calloc(l->pp, sizeof *ranks);
+    if (ranks == NULL)
+        return wf_trainer_no_memory("the ranks of a pipeline", l->pp * sizeof *ranks, err);
+
+    for (uint32_t r = 0; r < l->pp; r++)
+        ranks[r] = t->replica * l->pp + r;
     struct weft_exec_setup setup = {
         .program = t->program,
         .comm = t->comm,
-        .rank_offset = t->replica * l->pp,
+        .ranks = ranks,
         .stages = t->stage_list,
         .rows = t->data.rows,
         .first_micro = t->data.first_micro,
@@ -148,11 +105,15 @@ enum weft_status wf_trainer_init_exec(struct wf_trainer *t, struct weft_error *e
         .reduce = wf_trainer_reduce_stage,
         .reduce_arg = t,
     };
+
     if (t->comm != NULL) {
         weft_comm_on_progress(t->comm, wf_trainer_progress, t);
         weft_comm_describe(t->comm, wf_trainer_describe, t);
     }
-    return weft_exec_new(&setup, &t->exec, err);
+
+    enum weft_status st = weft_exec_new(&setup, &t->exec, err);
+    free(ranks);
+    return st;
 }
 
 void wf_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out, size_t size)
@@ -169,11 +130,11 @@ void wf_trainer_describe(void *trainer, uint32_t rank, uint64_t doing, char *out
                                   wf_topology_schedule(&t->topology, t->replica))
         snprintf(out, size, "action %llu", (unsigned long long)doing);
     else
-        weft_program_describe(t->program, rank % t->topology.pp, (size_t)doing, out, size);
+        weft_program_describe(t->evaluates ? weft_program_forward(t->program) : t->program,
+                              rank % t->topology.pp, (size_t)doing, out, size);
 }
 
-/* -- packing
- * -------------------------------------------------------------------------------- */
+/* -- packing ------------------------------------------------------------------------------- */
 
 struct pack_job {
     struct wf_tstage *stage;
@@ -202,8 +163,7 @@ void wf_trainer_pack(struct wf_trainer *t)
             wf_tstage_pack(t->stages[s]);
 }
 
-/* -- weights
- * -------------------------------------------------------------------------------- */
+/* -- weights ------------------------------------------------------------------------------- */
 
 static enum weft_status check_names(const struct wf_trainer *t, const struct wf_hf *hf,
                                     struct weft_error *err)

@@ -10,18 +10,12 @@
 #include "training/trainer/resume.h"
 #include "training/trainer/trainer_priv.h"
 
-static enum weft_status no_memory(struct weft_error *err)
-{
-    return WEFT_FAIL(err, WEFT_NOMEM, "no memory for checkpoints");
-}
-
 static char *checkpoint_root(const struct wf_train_settings *s)
 {
     return wf_path_join(s->log.dir, "checkpoints");
 }
 
-/* -- saving
- * --------------------------------------------------------------------------------- */
+/* -- saving -------------------------------------------------------------------------------- */
 
 /* Lists the shards of this rank, with the values and moments of the optimizer. */
 static enum weft_status list_tensors(const struct wf_trainer *t,
@@ -31,7 +25,7 @@ static enum weft_status list_tensors(const struct wf_trainer *t,
     const struct wf_optim_tensor *o = wf_optim_tensors(t->optim, n);
     *out = calloc(*n + 1, sizeof **out);
     if (*out == NULL)
-        return no_memory(err);
+        return wf_checkpoint_no_memory(err);
     for (size_t i = 0; i < *n; i++) {
         const struct wf_param_desc *d =
             &t->sources[i].group->params[t->sources[i].tensor]->desc;
@@ -62,7 +56,7 @@ enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
     enum weft_status st = wf_hf_config_write(&t->topology.model, &metadata, &model, err);
     char *root = checkpoint_root(s);
     if (st == WEFT_OK && (config.failed || model.failed || root == NULL))
-        st = no_memory(err);
+        st = wf_checkpoint_no_memory(err);
     if (st == WEFT_OK)
         st = list_tensors(t, &tensors, &n_tensors, err);
 
@@ -100,8 +94,7 @@ struct wf_checkpoint_result wf_trainer_poll_checkpoint(struct wf_trainer *t)
     return wf_checkpointer_poll(t->checkpointer);
 }
 
-/* -- loading
- * -------------------------------------------------------------------------------- */
+/* -- loading ------------------------------------------------------------------------------- */
 
 static size_t count_ranges(const struct wf_trainer *t)
 {
@@ -122,7 +115,7 @@ static enum weft_status list_ranges(const struct wf_trainer *t, struct wf_load_r
     struct wf_load_range *ranges = calloc(count_ranges(t) + 1, sizeof *ranges);
     size_t n, filled = 0;
     if (ranges == NULL)
-        return no_memory(err);
+        return wf_checkpoint_no_memory(err);
 
     for (uint32_t s = 0; s < t->topology.n_stages; s++) {
         const struct wf_param *p = wf_trainer_params(t, s, &n);
@@ -169,18 +162,17 @@ static enum weft_status load_checkpoint(struct wf_trainer *t, const struct wf_tr
 enum weft_status wf_trainer_resume(struct wf_trainer *t, const struct wf_train_settings *s,
                                    struct weft_error *err)
 {
-    struct wf_resume resume = wf_train_settings_resume(s);
-    if (resume.mode == WF_RESUME_NO)
+    if (s->checkpoint.resume_mode == WF_RESUME_NO)
         return WEFT_OK;
-    if (resume.mode == WF_RESUME_PATH)
-        return load_checkpoint(t, s, NULL, resume.path, err);
+    if (s->checkpoint.resume_mode == WF_RESUME_PATH)
+        return load_checkpoint(t, s, NULL, s->checkpoint.resume, err);
     if (s->log.dir == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "checkpoint.resume is auto, but there is no run directory; set "
                          "log.dir");
     char *root = checkpoint_root(s);
     if (root == NULL)
-        return no_memory(err);
+        return wf_checkpoint_no_memory(err);
     enum weft_status st = load_checkpoint(t, s, root, NULL, err);
     free(root);
     return st;

@@ -38,8 +38,7 @@ static enum weft_status keep_first(enum weft_status st, const struct weft_error 
     return WEFT_OK;
 }
 
-/* -- the end of a step
- * ---------------------------------------------------------------------- */
+/* -- the end of a step --------------------------------------------------------------------- */
 
 static void decide_outcome(struct wf_trainer *t, size_t n_targets, struct step_outcome *out)
 {
@@ -98,8 +97,7 @@ static enum weft_status exchange_outcome(struct wf_trainer *t, size_t n_targets,
     return t->comm == NULL ? WEFT_OK : weft_comm_broadcast(t->comm, out, sizeof *out, err);
 }
 
-/* -- the pipeline
- * --------------------------------------------------------------------------- */
+/* -- the pipeline -------------------------------------------------------------------------- */
 
 /* Runs the pipeline on this rank.  `no_tokens` is the error of a rank that has no tokens; such
  * a rank only reports the failure. */
@@ -156,8 +154,7 @@ static enum weft_status compute_gradients(struct wf_trainer *t, size_t *n_target
     return st;
 }
 
-/* -- the step
- * ------------------------------------------------------------------------------- */
+/* -- the step ------------------------------------------------------------------------------ */
 
 enum weft_status wf_trainer_step(struct wf_trainer *t, struct wf_step_result *out,
                                  struct weft_error *err)

@@ -110,17 +110,21 @@ enum weft_status wf_trainer_trace(struct wf_trainer *t, uint32_t replica,
     size_t *sizes = calloc(l->pp, sizeof *sizes);
     *out = (struct weft_trace){0};
     enum weft_status st = WEFT_OK;
+
     if (rows == NULL || sizes == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trace");
+
     if (st == WEFT_OK && t->rank == 0)
         st = weft_trace_init(out, weft_schedule_name(wf_topology_schedule(l, replica)), l->pp,
                              l->n_stages, (uint32_t)(micros.end - micros.begin), 1e-9, err);
     if (st == WEFT_OK)
         st = collect_trace(t, replica, rows, sizes, out, err);
+
     for (uint32_t r = 0; rows != NULL && r < l->pp; r++)
         free(rows[r]);
     free(rows);
     free(sizes);
+
     if (st != WEFT_OK)
         weft_trace_release(out);
     return st;

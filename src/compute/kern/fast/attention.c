@@ -1,11 +1,11 @@
 /* Causal attention by blocks of 64 queries and 64 keys, for one instruction set.
  *
- *                 keys ->                     The forward takes a few blocks of queries and goes
- *     queries   x                             over the keys before them: each block of keys is
- *        |      . x                           packed once for all of them.  The backward takes
- *        v      . . x      x: diagonal        one block of queries at a time, computes its whole
- *               . . . x    .: whole           gradient, and adds to the gradients of all keys
- *                                             before it.
+ *                 keys ->                  The forward takes a few blocks of queries and goes
+ *     queries   x                          over the keys before them: each block of keys is
+ *        |      . x                        packed once for all of them.  The backward takes
+ *        v      . . x      x: diagonal     one block of queries at a time, computes its whole
+ *               . . . x    .: whole        gradient, and adds to the gradients of all keys
+ *                                          before it.
  *
  * Exponentials have base 2: with c = log2(e) / sqrt(head), a probability is 2^(c s - m). */
 #include "compute/kern/fast/attention.h"
@@ -60,7 +60,7 @@ static void prefetch_keys(const struct view *v, size_t g, size_t key, struct pre
     prefetch_add(prefetch, part_of(v, v->a->k, g, key), n, v->head);
 }
 
-/* ---- forward -------------------------------------------------------------------------------- */
+/* -- forward ------------------------------------------------------------------------------- */
 
 struct forward {
     struct view v;
@@ -219,7 +219,7 @@ void WF_KERN(wf_attention_forward_task)(const struct wf_attention *a, size_t tas
     forward_end(&f, a->lse + (sequence * a->heads + h) * a->seq, h, begin, n);
 }
 
-/* ---- backward ------------------------------------------------------------------------------- */
+/* -- backward ------------------------------------------------------------------------------ */
 
 struct backward {
     struct view v;

@@ -38,6 +38,7 @@ static inline size_t attention_span(const struct wf_attention *a)
     return plenty ? ATTENTION_SPAN : ATTENTION_SPAN / 2;
 }
 
+/* Returns the number of spans. */
 static inline size_t attention_spans(const struct wf_attention *a)
 {
     return (a->seq + attention_span(a) - 1) / attention_span(a);

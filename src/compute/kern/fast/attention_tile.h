@@ -53,7 +53,7 @@ static inline size_t tile_cols(size_t remaining)
     return remaining;
 }
 
-/* Calls call(cols) with a constant. */
+/* Calls call() with `cols` as a constant, so that the compiler can unroll its loops. */
 #if defined(__AVX512F__)
 #define FOR_COLS(cols, call)                                                                   \
     ((cols) == 4 ? call(4) : (cols) == 3 ? call(3) : (cols) == 2 ? call(2) : call(1))
@@ -84,7 +84,7 @@ ALWAYS_INLINE void multiply(const int rows, const int cols, tile t, const float 
     }
 }
 
-/* Like multiply(), for one k and the rows [begin, end) only. */
+/* Adds the products of one k, as multiply() does, to the rows [begin, end) only. */
 ALWAYS_INLINE void multiply_some(const int begin, const int end, const int cols, tile t,
                                  const float *a, size_t a_row, const float *b)
 {
@@ -119,8 +119,7 @@ ALWAYS_INLINE void tile_load(const int rows, const int cols, tile t, const float
         }
 }
 
-/* ---- prefetching
- * ----------------------------------------------------------------------------- */
+/* -- prefetching --------------------------------------------------------------------------- */
 
 /* Matrices do not fit into the near caches, and a head is a short piece of each row, so loads
  * would wait for one row after the other.  Each tile therefore prefetches a few rows of the
@@ -135,6 +134,7 @@ struct prefetch {
     int n;
 };
 
+/* Adds the rows of a matrix to those that are prefetched. */
 static inline void prefetch_add(struct prefetch *a, struct wf_mat m, size_t rows, size_t head)
 {
     size_t size = wf_dtype_size(m.type);
@@ -157,7 +157,7 @@ static inline void prefetch_issue(struct prefetch *a)
     }
 }
 
-/* ---- scores --------------------------------------------------------------------------------- */
+/* -- scores -------------------------------------------------------------------------------- */
 
 struct scores {
     float *s;        /* (keys, SEGMENT) */
@@ -212,7 +212,7 @@ static void scores_segment(const struct scores *p, bool diagonal, size_t keys, s
         scores_of(p, row, row + VEC < keys ? row + VEC : keys, row / VEC, cols);
 }
 
-/* ---- products with scores ------------------------------------------------------------------- */
+/* -- products with scores ------------------------------------------------------------------ */
 
 struct tile_product {
     float *out;          /* (rows, ld) */

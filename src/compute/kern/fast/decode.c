@@ -103,7 +103,7 @@ static void gemv(const struct wf_gemv *g, size_t row0, size_t row1)
         gemv_type(g, WF_DTYPE_BF16, row0, row1);
 }
 
-/* -- attention ------------------------------------------------------------------------------ */
+/* -- attention ----------------------------------------------------------------------------- */
 
 static float scores_of(const struct wf_attend *a)
 {

@@ -39,8 +39,8 @@ enum operand_form {
     OPERAND_STRIP, /* A packed: element (r, i) at a[i * WF_STRIP + r] */
 };
 
-/* acc += x * y.  Without the assembler statement the compiler moves sums between registers, and
- * these moves replace multiplications. */
+/* Computes acc += x * y.  Without the assembler statement the compiler moves sums between
+ * registers, and these moves replace multiplications. */
 VEC_INLINE void multiply_add(vec *acc, vec x, vec y)
 {
 #if defined(__FMA__)

@@ -92,7 +92,7 @@ VEC_INLINE void put_packed(float *to, vec x, bool large)
     vec_store(to, x);
 }
 
-static inline vec as_stored(vec x, enum wf_pack_form form)
+static inline vec as_stored(vec x, enum wf_pack form)
 {
     return form == WF_PACK_F32 ? x : vec_from_bf16(vec_to_bf16(x));
 }

@@ -1,5 +1,5 @@
-/* Embedding, rotary positions and element-wise functions of matrices, for one instruction set.
- */
+/* Embedding, rotary positions and element-wise functions of matrices, for one instruction
+ * set. */
 #include <math.h>
 
 #include "compute/kern/fast/ops_priv.h"

@@ -18,8 +18,9 @@ VEC_INLINE vec multiply_add(vec a, vec b, vec c)
 #endif
 }
 
-/* Each sum converges to 1, so no infinity or denormal slows it down.  The factor is hidden from
- * the compiler, so it can neither precompute the result nor merge sums. */
+/* Runs independent chains of multiply-adds.  Each sum converges to 1, so no infinity or
+ * denormal slows it down.  The factor is hidden from the compiler, so it can neither precompute
+ * the result nor merge sums. */
 static float run(size_t rounds)
 {
     volatile float opaque = 0.5F;

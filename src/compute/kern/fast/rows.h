@@ -33,12 +33,13 @@ VEC_INLINE void row_store(struct wf_mat m, size_t c, size_t n, vec v)
         vec_store_part_bf16(p, v, n);
 }
 
-/* Like row_load() and row_store(), for a row of fp32. */
+/* Loads n columns of a row of fp32, as row_load() does. */
 VEC_INLINE vec f32_load(const float *row, size_t c, size_t n)
 {
     return n == VEC ? vec_load(row + c) : vec_load_part(row + c, n);
 }
 
+/* Stores n columns of a row of fp32, as row_store() does. */
 VEC_INLINE void f32_store(float *row, size_t c, size_t n, vec v)
 {
     if (n == VEC)

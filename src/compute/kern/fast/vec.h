@@ -66,8 +66,7 @@ VEC_INLINE vec vec_set(float x)
     return x - (vec){0};
 }
 
-/* Load and store the first n < VEC elements.  The other elements of a loaded vector are zero;
- * other memory is not written. */
+/* Loads the first n < VEC elements.  The other elements are zero. */
 VEC_INLINE vec vec_load_part(const float *p, size_t n)
 {
 #if defined(__AVX512F__)
@@ -79,6 +78,7 @@ VEC_INLINE vec vec_load_part(const float *p, size_t n)
 #endif
 }
 
+/* Stores the first n < VEC elements.  Other memory is not written. */
 VEC_INLINE void vec_store_part(float *p, vec v, size_t n)
 {
 #if defined(__AVX512F__)

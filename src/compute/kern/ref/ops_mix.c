@@ -66,8 +66,8 @@ static void score_gradients(double *dots, double *ds, struct wf_mat dh, const fl
         ds[j] = alpha[r * n + j] * (ds[j] - mean);
 }
 
-/* dq = g * t and dg = q * t, t = sum of ds_j rstd_j v_j over rows and j.  Processes some
- * columns at a time, to keep the sums in double on the stack. */
+/* Computes dq = g * t and dg = q * t, where t is the sum of ds_j rstd_j v_j over rows and j.
+ * Processes some columns at a time, to keep the sums in double on the stack. */
 static void parameter_gradients(float *dq, float *dg, struct wf_mat dh, const float *alpha,
                                 const float *rstd, const struct wf_mat *v, size_t n,
                                 const float *q, const float *g, size_t rows, size_t cols)

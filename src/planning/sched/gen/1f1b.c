@@ -14,7 +14,6 @@
 
 #include "base/size.h"
 #include "planning/sched/gen/gen.h"
-#include "planning/sched/gen/pytorch_idle.h"
 #include "planning/sched/walk.h"
 
 struct variant {
@@ -23,7 +22,6 @@ struct variant {
     bool split;               /* true: each backward is split into I and W */
     /* if split: delay of W, as a number of I actions per rank that precedes this rank */
     uint32_t w_delay_per_rank;
-    bool interleaved; /* true: a rank may have several chunks */
 };
 
 /* Iterates over the (chunk, micro) pairs of a rank.  Micros pass the chunks in groups: all
@@ -126,24 +124,17 @@ static void emit_rank(struct wf_builder *b, const struct variant *variant,
     struct emitter e = {b, variant, params->ranks, rank, t, t, t, 0};
     uint64_t n_all = (uint64_t)params->micros * params->chunks;
     uint64_t n_warm_up = warm_up(variant, params, &t, rank);
-    struct wf_idle_cells idle = {0};
-    if (params->idle_hints && variant->interleaved)
-        idle = wf_pytorch_idle_interleaved(params, rank, n_warm_up, variant->split);
 
-    wf_builder_add_idle(b, rank, idle.first);
     for (uint64_t k = 0; k < n_warm_up; k++)
         emit_forward(&e);
 
-    wf_builder_add_idle(b, rank, idle.after_warm_up);
     for (uint64_t k = n_warm_up; k < n_all; k++) {
         emit_forward(&e);
         emit_backward(&e);
     }
 
-    for (uint64_t k = n_all - n_warm_up; k < n_all; k++) {
-        wf_builder_add_idle(b, rank, idle.in_cool_down);
+    for (uint64_t k = n_all - n_warm_up; k < n_all; k++)
         emit_backward(&e);
-    }
     while (e.n_pending_w-- > 0)
         emit_reverse(&e, WEFT_ACT_W, &e.weight);
 }
@@ -153,9 +144,8 @@ static enum weft_status make(const struct variant *variant,
                              struct weft_error *err)
 {
     struct wf_builder b;
-    size_t extra = params->idle_hints && variant->interleaved ? wf_pytorch_idle_max(params) : 0;
     WEFT_TRY(wf_builder_init(&b, variant->name, wf_shape(params, params->chunks),
-                             variant->split ? 3 : 2, extra, err));
+                             variant->split ? 3 : 2, 0, err));
     for (uint32_t r = 0; r < params->ranks; r++)
         emit_rank(&b, variant, params, r);
     return wf_builder_finish(&b, out, err);
@@ -163,32 +153,32 @@ static enum weft_status make(const struct variant *variant,
 
 WF_GENERATOR(1f1b)
 {
-    return make(&(struct variant){"1f1b", 1, false, 0, false}, params, out, err);
+    return make(&(struct variant){"1f1b", 1, false, 0}, params, out, err);
 }
 
 /* Eager 1F1B has twice the warm-up of 1F1B.  This hides the hop times, because a gradient is in
  * transit while the next forward runs. */
 WF_GENERATOR(eager_1f1b)
 {
-    return make(&(struct variant){"eager-1f1b", 2, false, 0, false}, params, out, err);
+    return make(&(struct variant){"eager-1f1b", 2, false, 0}, params, out, err);
 }
 
 WF_GENERATOR(1f1b_split)
 {
-    return make(&(struct variant){"1f1b-split", 1, true, 0, false}, params, out, err);
+    return make(&(struct variant){"1f1b-split", 1, true, 0}, params, out, err);
 }
 
 /* On rank r, W runs r micros after its I and fills the bubble of the cool-down. */
 WF_GENERATOR(zb_h1)
 {
-    return make(&(struct variant){"zb-h1", 1, true, 1, false}, params, out, err);
+    return make(&(struct variant){"zb-h1", 1, true, 1}, params, out, err);
 }
 
 /* ZB-H2 has twice the warm-up and twice the W delay of ZB-H1.  If F, I and W take equal time,
  * no rank is idle between its first and its last action. */
 WF_GENERATOR(zb_h2)
 {
-    return make(&(struct variant){"zb-h2", 2, true, 2, false}, params, out, err);
+    return make(&(struct variant){"zb-h2", 2, true, 2}, params, out, err);
 }
 
 /* Checks a schedule with a given group size for deadlock.  Megatron accepts a group size N from
@@ -237,14 +227,11 @@ static enum weft_status make_interleaved(const struct variant *variant,
 
 WF_GENERATOR(interleaved_1f1b)
 {
-    return make_interleaved(&(struct variant){"interleaved-1f1b", 2, false, 0, true}, params,
-                            out, err);
+    return make_interleaved(&(struct variant){"interleaved-1f1b", 2, false, 0}, params, out,
+                            err);
 }
 
 WF_GENERATOR(interleaved_zb)
 {
-    struct weft_schedule *s = NULL;
-    WEFT_TRY(make_interleaved(&(struct variant){"interleaved-zb", 1, true, 1, true}, params, &s,
-                              err));
-    return wf_pytorch_space_forwards(params, s, out, err);
+    return make_interleaved(&(struct variant){"interleaved-zb", 1, true, 1}, params, out, err);
 }

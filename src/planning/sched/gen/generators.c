@@ -4,10 +4,11 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "planning/sched/gen/gen.h"
+#include "planning/sched/placement.h"
 
 static const struct weft_generator table[] = {
-    {"gpipe", "All forwards, then all backwards; micro outer, chunk inner.", "any P, M, chunks",
-     1, WEFT_GEN_USES_CHUNKS, wf_gen_gpipe},
+    {"gpipe", "All forwards, then all backwards; for each micro-batch, all chunks in order.",
+     "any P, M, chunks", 1, WEFT_GEN_USES_CHUNKS, wf_gen_gpipe},
     {"1f1b", "One forward, one backward: the plain pipeline, peak min(P - r, M).", "any P, M",
      1, 0, wf_gen_1f1b},
     {"eager-1f1b", "1F1B with twice the warm-up, which hides the hops.", "any P, M", 1, 0,
@@ -17,29 +18,31 @@ static const struct weft_generator table[] = {
     {"interleaved-1f1b", "Depth-first loop over several chunks per rank: a smaller bubble.",
      "any P, M, chunks; group as in Megatron", 2, WEFT_GEN_USES_CHUNKS | WEFT_GEN_USES_GROUP,
      wf_gen_interleaved_1f1b},
-    {"looped-bfs", "Breadth-first loop: each chunk's gradients are done in one burst.",
+    {"looped-bfs", "Breadth-first loop: the gradients of a chunk are complete early.",
      "any P, M, chunks", 2, WEFT_GEN_USES_CHUNKS, wf_gen_looped_bfs},
-    {"zb-h1", "Zero bubble H1: weight gradients fill the cool-down, memory of 1F1B.",
+    {"zb-h1", "Zero bubble H1: weight gradients fill the cool-down; peak memory of 1F1B.",
      "any P, M", 1, 0, wf_gen_zb_h1},
-    {"zb-h2", "Zero bubble H2: no bubble by span, twice the memory.", "any P, M", 1, 0,
-     wf_gen_zb_h2},
+    {"zb-h2", "Zero bubble H2: no bubble by span if F = I = W; twice the memory.", "any P, M",
+     1, 0, wf_gen_zb_h2},
     {"zb-auto", "Zero bubble found by search, for given costs and memory.",
      "any P, M; default memory limit: that of 1F1B", 1, WEFT_GEN_USES_COST, wf_gen_zb_auto},
     {"interleaved-zb", "Interleaved 1F1B with late weight gradients.",
      "any P, M, chunks; group as in Megatron", 2, WEFT_GEN_USES_CHUNKS | WEFT_GEN_USES_GROUP,
      wf_gen_interleaved_zb},
-    {"zb-v", "Zero bubble on a V: no bubble by span with the memory of 1F1B.",
+    {"zb-v",
+     "Zero bubble with V placement: each rank has an early and a late stage; no bubble by "
+     "span if F = I = W; memory of 1F1B.",
      "any P, M; 2 chunks", 2, 0, wf_gen_zb_v},
-    {"zb-v-auto", "The V found by search, for given costs and memory.",
+    {"zb-v-auto", "V placement, order found by search for given costs and memory.",
      "any P, M; 2 chunks; default memory limit: 2P activations", 2, WEFT_GEN_USES_COST,
      wf_gen_zb_v_auto},
-    {"v-half", "The V with half of 1F1B's memory.", "any P, M; 2 chunks", 2, WEFT_GEN_USES_COST,
-     wf_gen_v_half},
-    {"v-min", "The V with a third of 1F1B's memory.", "any P, M; 2 chunks", 2,
+    {"v-half", "V placement with half of the memory of 1F1B.", "any P, M; 2 chunks", 2,
+     WEFT_GEN_USES_COST, wf_gen_v_half},
+    {"v-min", "V placement with a third of the memory of 1F1B.", "any P, M; 2 chunks", 2,
      WEFT_GEN_USES_COST, wf_gen_v_min},
-    {"1f1b-v", "The V with whole backwards, about two thirds of 1F1B's memory.",
+    {"1f1b-v", "V placement with whole backwards and about two thirds of the memory of 1F1B.",
      "any P, M; 2 chunks", 2, WEFT_GEN_USES_COST, wf_gen_1f1b_v},
-    {"wave", "Hanayo: stages down the ranks and up again, P micros in flight.",
+    {"wave", "Hanayo: stages in ascending, then descending order of ranks; P micros in flight.",
      "any P, M, chunks (2 per wave)", 2, WEFT_GEN_USES_CHUNKS, wf_gen_wave},
     {"chimera",
      "Pipes in both directions through the same ranks; one copy of the weights per "
@@ -48,7 +51,7 @@ static const struct weft_generator table[] = {
     {"dualpipe",
      "Two directions with overlapped forward-backward pairs; two copies of the weights.",
      "even P, even M >= 2P", 1, 0, wf_gen_dualpipe},
-    {"dualpipe-v", "DualPipe cut in half to a V: one copy of the weights.",
+    {"dualpipe-v", "One half of DualPipe in a V placement: one copy of the weights.",
      "any P, M >= 2P; 2 chunks", 2, 0, wf_gen_dualpipe_v},
     {"bitpipe", "Two V pipelines in opposite directions; two copies of the weights.",
      "even P >= 4, M a multiple of P; 4 chunks", 4, 0, wf_gen_bitpipe},
@@ -70,6 +73,11 @@ const struct weft_generator *weft_generator_find(const char *name)
         if (strcmp(table[i].name, name) == 0)
             return &table[i];
     return NULL;
+}
+
+enum weft_placement_kind wf_generator_placement(const struct weft_generator *g)
+{
+    return g->default_chunks == 1 ? WEFT_PLACEMENT_LINEAR : WEFT_PLACEMENT_V;
 }
 
 /* Checks the parameters that all generators share, and sets the default number of chunks. */

@@ -9,14 +9,11 @@ WF_GENERATOR(looped_bfs)
 {
     uint32_t ranks = params->ranks, chunks = params->chunks;
     struct wf_builder b;
-    WEFT_TRY(wf_builder_init(&b, "looped-bfs", wf_shape(params, chunks), 2,
-                             params->idle_hints ? (size_t)2 * ranks : 0, err));
+    WEFT_TRY(wf_builder_init(&b, "looped-bfs", wf_shape(params, chunks), 2, 0, err));
     for (uint32_t r = 0; r < ranks; r++) {
-        wf_builder_add_idle(&b, r, params->idle_hints ? r : 0);
         for (uint32_t v = 0; v < chunks; v++)
             for (uint32_t m = 0; m < params->micros; m++)
                 wf_builder_add(&b, r, WEFT_ACT_F, v * ranks + r, m);
-        wf_builder_add_idle(&b, r, params->idle_hints ? 2 * (int64_t)(ranks - 1 - r) : 0);
         for (uint32_t v = chunks; v-- > 0;)
             for (uint32_t m = params->micros; m-- > 0;)
                 wf_builder_add(&b, r, WEFT_ACT_B, v * ranks + r, m);

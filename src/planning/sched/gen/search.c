@@ -24,8 +24,8 @@ static void fill_stages(struct wf_search *s)
         s->stage_of[(size_t)s->rank_of[stage] * s->n_chunks + stage / s->n_ranks] = stage;
 }
 
-static void fill_op(const struct wf_search *s, uint32_t stage, uint32_t micro,
-                    enum wf_pass pass, struct wf_op *op)
+static void fill_op(const struct wf_search *s, const struct weft_cost *cost, uint32_t stage,
+                    uint32_t micro, enum wf_pass pass, struct wf_op *op)
 {
     bool up = pass == WF_PASS_I; /* gradients pass from the last stage to the first */
     bool has_from = pass != WF_PASS_W && (up ? stage + 1 < s->n_stages : stage > 0);
@@ -35,7 +35,9 @@ static void fill_op(const struct wf_search *s, uint32_t stage, uint32_t micro,
     op->row = pass * s->n_stages + stage;
     op->from = has_from ? wf_search_op_id(s, pass, before, micro) : WF_OP_NONE;
     op->to = has_to ? wf_search_op_id(s, pass, after, micro) : WF_OP_NONE;
-    op->hop = has_from && s->rank_of[before] != op->rank ? s->hop : 0;
+    op->hop = has_from && s->rank_of[before] != op->rank
+                  ? weft_cost_hop(cost, s->n_stages, 0, up ? stage : before, up)
+                  : 0;
 }
 
 static void fill_ops(struct wf_search *s, const struct weft_gen_params *params)
@@ -49,7 +51,7 @@ static void fill_ops(struct wf_search *s, const struct weft_gen_params *params)
         for (uint32_t pass = 0; pass < s->n_passes; pass++)
             for (uint32_t micro = 0; micro < s->n_micros; micro++) {
                 struct wf_op *op = &s->ops[wf_search_op_id(s, pass, stage, micro)];
-                fill_op(s, stage, micro, pass, op);
+                fill_op(s, params->cost, stage, micro, pass, op);
                 op->time = times[pass];
                 op->delta = deltas[pass];
             }
@@ -64,6 +66,14 @@ static double micro_time(const struct wf_search *s, uint32_t rank, uint32_t n_pa
         for (uint32_t p = 0; p < n_passes; p++)
             t += wf_search_stage_op(s, p, wf_search_stage(s, rank, c))->time;
     return t;
+}
+
+/* Returns the time from the start of a forward on stage r until stage r + 1 can start.  In every
+ * placement, stages 0 to P - 1 are on ranks 0 to P - 1. */
+static double next_rank_after(const struct wf_search *s, uint32_t r)
+{
+    return wf_search_stage_op(s, WF_PASS_F, r)->time +
+           wf_search_stage_op(s, WF_PASS_F, r + 1)->hop;
 }
 
 /* Computes a lower bound of the score.  Rank r starts no earlier than the time at which the
@@ -84,12 +94,16 @@ static void fill_bound(struct wf_search *s)
         for (uint32_t q = r; q < s->n_ranks; q++) {
             double t = down + s->n_micros * micro_time(s, q, 2) + back + last_w;
             best = wf_double_max(best, t);
-            down += wf_search_stage_op(s, WF_PASS_F, q)->time + s->hop;
-            back += wf_search_stage_op(s, WF_PASS_I, q)->time + s->hop;
+            if (q + 1 == s->n_ranks)
+                break;
+            down += next_rank_after(s, q);
+            back += wf_search_stage_op(s, WF_PASS_I, q)->time +
+                    wf_search_stage_op(s, WF_PASS_I, q)->hop;
         }
         span = best > span ? best : span;
         makespan = start + best > makespan ? start + best : makespan;
-        start += wf_search_stage_op(s, WF_PASS_F, r)->time + s->hop;
+        if (r + 1 < s->n_ranks)
+            start += next_rank_after(s, r);
     }
     bool by_span = s->minimize == WEFT_MINIMIZE_SPAN;
     s->bound = (struct wf_score){by_span ? span : makespan, by_span ? makespan : span, 0};
@@ -136,7 +150,6 @@ enum weft_status wf_search_init(struct wf_search *s, const struct wf_search_setu
         .n_micros = params->micros,
         .n_chunks = setup->chunks,
         .n_passes = setup->whole ? 2 : 3,
-        .hop = params->cost == NULL ? 0 : params->cost->hop,
     };
 
     size_t per_rank, n;
@@ -377,9 +390,7 @@ wf_search_try_generator(struct wf_search *s,
                         const struct weft_gen_params *params, struct weft_error *err)
 {
     struct weft_schedule *generated = NULL;
-    struct weft_gen_params plain = *params;
-    plain.idle_hints = false;
-    WEFT_TRY(make(&plain, &generated, err));
+    WEFT_TRY(make(params, &generated, err));
 
     for (uint32_t r = 0; r < s->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(generated, r);

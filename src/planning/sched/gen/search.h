@@ -83,12 +83,11 @@ struct wf_search {
     enum weft_minimize minimize;
     uint32_t n_ranks, n_stages, n_micros, n_chunks, n_passes;
     size_t per_rank, n_ops; /* number of actions per rank and in total */
-    double hop;
-    uint32_t *rank_of;     /* owned: (stages), the rank of each stage */
-    uint32_t *stage_of;    /* owned: (ranks, chunks), the stage of each chunk */
-    double *limit;         /* owned: (ranks), memory limit of each rank */
-    struct wf_op *ops;     /* owned: (passes, stages, micros) */
-    struct wf_score bound; /* lower bound of the scores of all orders */
+    uint32_t *rank_of;      /* owned: (stages), the rank of each stage */
+    uint32_t *stage_of;     /* owned: (ranks, chunks), the stage of each chunk */
+    double *limit;          /* owned: (ranks), memory limit of each rank */
+    struct wf_op *ops;      /* owned: (passes, stages, micros) */
+    struct wf_score bound;  /* lower bound of the scores of all orders */
     struct wf_incumbent {
         struct wf_score score;
         uint32_t *order; /* owned: (ranks, per_rank) */

@@ -62,7 +62,8 @@ struct placed {
 };
 
 struct wf_pattern {
-    double hop, period;
+    double period;
+    bool unit; /* F, I and W take one unit each, and hops take no time */
     /* owned: (passes, stages), durations and start times of the passes of micro 0 */
     double *time, *offset;
     double (*busy)[6][2];    /* owned: (ranks), start and duration of each rank's passes */
@@ -111,6 +112,12 @@ void wf_pattern_free(struct wf_pattern *b)
 
 /* -- the pattern of one micro -------------------------------------------------------------- */
 
+/* Returns the delay of an action's input. */
+static double hop_of(const struct wf_pattern *b, const struct wf_op *op)
+{
+    return b->unit ? 0 : op->hop;
+}
+
 static double place_pass(struct wf_pattern *b, uint32_t rank, uint32_t row, double t)
 {
     double at = first_gap(b->busy[rank], b->n_busy[rank], b->period, t, b->time[row]);
@@ -125,7 +132,7 @@ static double place_pass(struct wf_pattern *b, uint32_t rank, uint32_t row, doub
  * rank needs for one micro. */
 static void set_times(struct wf_pattern *b, const struct wf_search *s, bool unit)
 {
-    b->hop = unit ? 0 : s->hop;
+    b->unit = unit;
     b->period = 0;
     for (uint32_t p = 0; p < s->n_passes; p++)
         for (uint32_t stage = 0; stage < s->n_stages; stage++)
@@ -159,7 +166,8 @@ static void build_pattern(struct wf_pattern *b, const struct wf_search *s,
             place_pass(b, op->rank, row, options->given != NULL ? options->given[row] : t);
         t = at + b->time[row];
         if (op->to != WF_OP_NONE && s->ops[op->to].rank != op->rank)
-            t = wf_double_max(t + b->hop, at + options->step[leg] * b->period / 6);
+            t = wf_double_max(t + hop_of(b, &s->ops[op->to]),
+                              at + options->step[leg] * b->period / 6);
     }
 
     for (uint32_t stage = s->n_stages; s->n_passes == 3 && stage-- > 0;) {
@@ -208,8 +216,7 @@ static double ready_at(const struct wf_pattern *b, const struct wf_search *s, ui
 {
     const struct wf_op *op = &s->ops[id];
     if (op->from != WF_OP_NONE)
-        t = wf_double_max(t,
-                          b->end[op->from] + (s->ops[op->from].rank == op->rank ? 0 : b->hop));
+        t = wf_double_max(t, b->end[op->from] + hop_of(b, op));
     /* the action also needs the previous pass of its (stage, micro) */
     if (op->row >= s->n_stages)
         t = wf_double_max(t, b->end[id - s->n_stages * s->n_micros]);

@@ -4,12 +4,10 @@
  * actions of the missing micros are omitted.
  */
 #include "planning/sched/gen/gen.h"
-#include "planning/sched/gen/pytorch_idle.h"
 
 struct zb_v_rank {
     struct wf_builder *b;
     uint32_t rank, micros;
-    bool idle_hints;
     struct {
         uint32_t stage;
         uint32_t done[WEFT_ACT_W + 1]; /* number of actions so far, by kind */
@@ -24,8 +22,6 @@ static void emit(struct zb_v_rank *z, enum side side, enum weft_act_kind kind)
     uint32_t micro = done[kind]++;
     if (micro < z->micros)
         wf_builder_add(z->b, z->rank, kind, side == DOWN ? z->down.stage : z->up.stage, micro);
-    else if (z->idle_hints)
-        wf_builder_add_idle(z->b, z->rank, 1);
 }
 
 static void emit_warm_up(struct zb_v_rank *z, uint32_t ranks)
@@ -79,23 +75,18 @@ WF_GENERATOR(zb_v)
     uint32_t ranks = params->ranks;
     uint32_t n = params->micros > 2 * ranks - 1 ? params->micros : 2 * ranks - 1;
     struct wf_builder b;
-    WEFT_TRY(wf_builder_init(&b, "zb-v", wf_shape(params, 2), 3,
-                             params->idle_hints ? (size_t)12 * ranks : 0, err));
+    WEFT_TRY(wf_builder_init(&b, "zb-v", wf_shape(params, 2), 3, 0, err));
     wf_builder_place(&b, WEFT_PLACEMENT_V);
 
     for (uint32_t r = 0; r < ranks; r++) {
         struct zb_v_rank z = {.b = &b,
                               .rank = r,
                               .micros = params->micros,
-                              .idle_hints = params->idle_hints,
                               .down.stage = r,
                               .up.stage = 2 * ranks - 1 - r};
         emit_warm_up(&z, ranks);
         emit_steady(&z, n);
         emit_cool_down(&z, ranks);
     }
-
-    struct weft_schedule *s = NULL;
-    WEFT_TRY(wf_builder_finish(&b, &s, err));
-    return wf_pytorch_space_forwards(params, s, out, err);
+    return wf_builder_finish(&b, out, err);
 }

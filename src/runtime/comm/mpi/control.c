@@ -7,10 +7,10 @@
  * ends:
  *
  *     abort    the first error is sent to all ranks
- *     ack      the sender has the error, and MPI no longer writes to its memory; a rank returns to
- *              its caller when all ranks that seem alive have acknowledged
- *     gone     the sender's caller has printed its message; it is sent from exit(), and a process
- *              ends when all ranks that acknowledged have sent it
+ *     ack      the sender has the error, and MPI no longer writes to its memory; a rank returns
+ *              to its caller when all ranks that seem alive have acknowledged
+ *     gone     the sender's caller has printed its message; it is sent from exit(), and a
+ *              process ends when all ranks that acknowledged have sent it
  *
  * Both rounds have a time limit, and no rank calls MPI_Finalize, which would wait for dead
  * ranks.  A normal end has only the last round, before MPI_Finalize. */
@@ -40,14 +40,9 @@ enum {
  * to the process, too. */
 static struct endpoint *leaving;
 
-static struct endpoint *endpoint_of(struct weft_comm *comm)
-{
-    return (struct endpoint *)comm;
-}
-
 static bool is_other(const struct endpoint *e, uint32_t rank)
 {
-    return rank != e->base.rank;
+    return rank != e->rank;
 }
 
 static void nap(void)
@@ -55,7 +50,7 @@ static void nap(void)
     nanosleep(&(struct timespec){0, NAP_NS}, NULL);
 }
 
-/* -- receiving ------------------------------------------------------------------------------ */
+/* -- receiving ----------------------------------------------------------------------------- */
 
 static void post_note_receive(struct endpoint *e, uint32_t rank)
 {
@@ -82,6 +77,7 @@ static void take_note(struct endpoint *e, uint32_t from, int64_t now)
     struct peer *p = &e->peers[from];
     const struct note *n = &p->in;
     p->heard_ns = now;
+
     switch ((enum note_kind)n->kind) {
     case NOTE_HEARTBEAT:
         p->activity =
@@ -106,7 +102,7 @@ static void read_notes(struct endpoint *e, int64_t now)
     e->polled_ns = now;
     for (int i = 0; i < MAX_READS; i++) {
         int n = 0;
-        int rc = MPI_Testsome((int)e->base.n_ranks, e->listening, &n, e->heard_from, e->heard);
+        int rc = MPI_Testsome((int)e->n_ranks, e->listening, &n, e->heard_from, e->heard);
         if (n == MPI_UNDEFINED || n <= 0)
             return;
         for (int k = 0; k < n; k++) {
@@ -128,7 +124,7 @@ void wf_mpi_poll(struct endpoint *e, int64_t now)
     wf_mpi_advance(e);
 }
 
-/* -- heartbeats -------------------------------------------------------------------------- */
+/* -- heartbeats ---------------------------------------------------------------------------- */
 
 static bool is_complete(MPI_Request *request)
 {
@@ -157,49 +153,43 @@ static void send_heartbeat(struct endpoint *e, uint32_t to,
 
 /* Sends a heartbeat.  A change of waits_for is sent sooner than an unchanged state, because
  * other ranks follow the chain of waiting ranks. */
-void wf_mpi_publish(struct weft_comm *comm, const struct weft_activity *activity, bool now)
+void wf_mpi_publish(void *self, const struct weft_activity *activity)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct endpoint *e = self;
     int64_t time = wf_clock_ns(), gap = HEARTBEAT_NS;
     if (e->gave_up)
         return;
     wf_mpi_poll(e, time);
-    if (activity->waits_for == e->published_peer && comm->timeout_ns / BEATS_PER_TIMEOUT > gap)
-        gap = comm->timeout_ns / BEATS_PER_TIMEOUT;
-    if (!now && time - e->published_ns < gap)
+    if (activity->waits_for == e->published_peer && e->timeout_ns / BEATS_PER_TIMEOUT > gap)
+        gap = e->timeout_ns / BEATS_PER_TIMEOUT;
+    if (time - e->published_ns < gap)
         return;
     e->published_ns = time;
     e->published_peer = activity->waits_for;
-    for (uint32_t r = 0; r < comm->n_ranks; r++)
+    for (uint32_t r = 0; r < e->n_ranks; r++)
         if (is_other(e, r))
             send_heartbeat(e, r, activity);
 }
 
 /* Reads the latest heartbeat of a rank.  All pending notes are read first, so that no live rank
  * is reported as silent. */
-void wf_mpi_inspect(struct weft_comm *comm, uint32_t rank, struct weft_activity *activity,
-                    int64_t *age_ns)
+void wf_mpi_inspect(void *self, uint32_t rank, struct weft_activity *activity, int64_t *age_ns)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct endpoint *e = self;
     int64_t now = wf_clock_ns();
     wf_mpi_poll(e, now);
-    if (!is_other(e, rank)) {
-        *activity = comm->activity;
-        *age_ns = 0;
-        return;
-    }
     *activity = e->peers[rank].activity;
     *age_ns = now - e->peers[rank].heard_ns;
 }
 
-/* -- leaving after an error ----------------------------------------------------------------- */
+/* -- leaving after an error ---------------------------------------------------------------- */
 
 static void send_to_all(struct endpoint *e, enum note_kind kind)
 {
     int bytes =
         kind == NOTE_ABORT ? (int)sizeof(struct note) : (int)offsetof(struct note, status);
     e->closing[kind].kind = kind;
-    for (uint32_t r = 0; r < e->base.n_ranks; r++)
+    for (uint32_t r = 0; r < e->n_ranks; r++)
         if (is_other(e, r) && MPI_Isend(&e->closing[kind], bytes, MPI_BYTE, (int)r, 0,
                                         e->control, &e->peers[r].closing[kind]) != MPI_SUCCESS)
             e->peers[r].closing[kind] = MPI_REQUEST_NULL;
@@ -209,7 +199,7 @@ static void send_to_all(struct endpoint *e, enum note_kind kind)
  * ago. */
 bool wf_mpi_seems_alive(const struct endpoint *e, uint32_t rank, int64_t now)
 {
-    return now - e->peers[rank].heard_ns < e->base.timeout_ns / 2;
+    return now - e->peers[rank].heard_ns < e->timeout_ns / 2;
 }
 
 /* Returns true if all peers that seem alive have acknowledged and have received this rank's
@@ -217,7 +207,7 @@ bool wf_mpi_seems_alive(const struct endpoint *e, uint32_t rank, int64_t now)
 static bool all_acked(struct endpoint *e, int64_t now)
 {
     bool all = true;
-    for (uint32_t r = 0; r < e->base.n_ranks; r++) {
+    for (uint32_t r = 0; r < e->n_ranks; r++) {
         struct peer *p = &e->peers[r];
         if (!is_other(e, r) || (!p->acked && !wf_mpi_seems_alive(e, r, now)))
             continue;
@@ -247,14 +237,14 @@ static void give_up(struct endpoint *e)
     }
 }
 
-void wf_mpi_abort(struct weft_comm *comm, const struct weft_error *err)
+void wf_mpi_abort(void *self, const struct weft_error *err)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct endpoint *e = self;
     read_notes(e, wf_clock_ns());
     if (!e->failed) {
         struct note *n = &e->closing[NOTE_ABORT];
         e->failed = true;
-        e->failed_rank = comm->rank;
+        e->failed_rank = e->rank;
         e->error = *err;
         n->status = (int32_t)err->status;
         n->line = err->line;
@@ -264,9 +254,9 @@ void wf_mpi_abort(struct weft_comm *comm, const struct weft_error *err)
     give_up(e);
 }
 
-bool wf_mpi_aborted(struct weft_comm *comm, struct weft_error *err)
+bool wf_mpi_aborted(void *self, struct weft_error *err)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct endpoint *e = self;
     if (!e->failed)
         return false;
     give_up(e);
@@ -277,7 +267,7 @@ bool wf_mpi_aborted(struct weft_comm *comm, struct weft_error *err)
 static bool all_gone(struct endpoint *e)
 {
     bool all = true;
-    for (uint32_t r = 0; r < e->base.n_ranks; r++) {
+    for (uint32_t r = 0; r < e->n_ranks; r++) {
         struct peer *p = &e->peers[r];
         if (is_other(e, r) && (p->acked || !e->gave_up))
             all = all && p->gone && is_complete(&p->closing[NOTE_GONE]);
@@ -301,8 +291,8 @@ static void announce_exit(struct endpoint *e)
 static bool has_to_call_launcher(const struct endpoint *e)
 {
     bool behind = false;
-    for (uint32_t r = 0; r < e->base.n_ranks; r++) {
-        if (is_other(e, r) && e->peers[r].acked && r < e->base.rank)
+    for (uint32_t r = 0; r < e->n_ranks; r++) {
+        if (is_other(e, r) && e->peers[r].acked && r < e->rank)
             return false;
         behind = behind || (is_other(e, r) && !e->peers[r].acked);
     }
@@ -344,12 +334,13 @@ static void leave(int status, void *unused)
     _exit(status);
 }
 
-/* -- opening and closing -------------------------------------------------------------------- */
+/* -- opening and closing ------------------------------------------------------------------- */
 
 enum weft_status wf_mpi_control_open(struct endpoint *e, struct weft_error *err)
 {
-    uint32_t n = e->base.n_ranks;
+    uint32_t n = e->n_ranks;
     int64_t now = wf_clock_ns();
+
     e->peers = calloc(n, sizeof *e->peers);
     e->listening = calloc(n, sizeof *e->listening);
     e->heard = calloc(n, sizeof *e->heard);
@@ -357,13 +348,14 @@ enum weft_status wf_mpi_control_open(struct endpoint *e, struct weft_error *err)
     if (e->peers == NULL || e->listening == NULL || e->heard == NULL || e->heard_from == NULL ||
         on_exit(leave, NULL) != 0)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the heartbeats of %u ranks", n);
-    e->published_peer = WF_NO_PEER;
+
+    e->published_peer = WEFT_NO_PEER;
     for (uint32_t r = 0; r < n; r++) {
         struct peer *p = &e->peers[r];
         p->sent = MPI_REQUEST_NULL;
         for (int k = 0; k < N_NOTES; k++)
             p->closing[k] = MPI_REQUEST_NULL;
-        p->activity.waits_for = WF_NO_PEER;
+        p->activity.waits_for = WEFT_NO_PEER;
         p->heard_ns = now;
         e->listening[r] = MPI_REQUEST_NULL;
         if (is_other(e, r))
@@ -383,7 +375,7 @@ static void drop(MPI_Request *request)
 void wf_mpi_control_close(struct endpoint *e)
 {
     announce_exit(e);
-    for (uint32_t r = 0; r < e->base.n_ranks; r++) {
+    for (uint32_t r = 0; r < e->n_ranks; r++) {
         drop(&e->peers[r].sent);
         drop(&e->peers[r].closing[NOTE_GONE]);
         if (e->listening[r] == MPI_REQUEST_NULL)

@@ -56,7 +56,9 @@ struct peer {
 };
 
 struct endpoint {
-    struct weft_comm base; /* first member: the ops receive a pointer to it */
+    uint32_t rank, n_ranks;
+    uint64_t run;
+    int64_t timeout_ns;
     MPI_Comm data, control;
     bool started_mpi;
     struct slot_slab *blocks; /* owned */
@@ -102,16 +104,19 @@ bool wf_mpi_stop_receives(struct endpoint *e, int64_t now);
 /* -- control.c -- */
 
 /* All functions are Local.  Only abort, aborted (after an abort) and close wait, with a time
- * limit. */
+ * limit.  The functions with `self` implement those of weft/transport.h. */
+
+/* Allocates the records of the peers and posts the receives of their notes. */
 enum weft_status wf_mpi_control_open(struct endpoint *e, struct weft_error *err);
+/* Announces the exit of this rank, cancels the receives of notes, and frees the records. */
 void wf_mpi_control_close(struct endpoint *e);
 /* Reads all pending notes and makes progress with messages, at most once per millisecond. */
 void wf_mpi_poll(struct endpoint *e, int64_t now);
+/* Returns true if a rank has sent a note within half of the time-out. */
 bool wf_mpi_seems_alive(const struct endpoint *e, uint32_t rank, int64_t now);
-void wf_mpi_publish(struct weft_comm *comm, const struct weft_activity *activity, bool now);
-void wf_mpi_inspect(struct weft_comm *comm, uint32_t rank, struct weft_activity *activity,
-                    int64_t *age_ns);
-void wf_mpi_abort(struct weft_comm *comm, const struct weft_error *err);
-bool wf_mpi_aborted(struct weft_comm *comm, struct weft_error *err);
+void wf_mpi_publish(void *self, const struct weft_activity *activity);
+void wf_mpi_inspect(void *self, uint32_t rank, struct weft_activity *activity, int64_t *age_ns);
+void wf_mpi_abort(void *self, const struct weft_error *err);
+bool wf_mpi_aborted(void *self, struct weft_error *err);
 
 #endif

@@ -44,19 +44,17 @@ enum {
     MOVING_NS = 20000000,
 };
 
-static struct endpoint *endpoint_of(struct weft_comm *comm)
-{
-    return (struct endpoint *)comm;
-}
-
 enum weft_status wf_mpi_fail(const struct endpoint *e, const char *what, uint32_t peer,
                              int code, struct weft_error *err)
 {
     char text[MPI_MAX_ERROR_STRING + 1] = "";
     int n = 0;
     MPI_Error_string(code, text, &n);
-    return WEFT_FAIL(err, WEFT_PEER, "rank %u: %s rank %u: MPI error: %.200s", e->base.rank,
-                     what, peer, text);
+    for (char *c = text; *c != '\0'; c++) /* MPICH adds its call stack, one line per call */
+        if (*c == '\n')
+            *c = ' ';
+    return WEFT_FAIL(err, WEFT_PEER, "rank %u: %s rank %u: MPI error: %.200s", e->rank, what,
+                     peer, text);
 }
 
 /* Returns the first error, which all calls after an abort return. */
@@ -67,14 +65,14 @@ static enum weft_status first_error(const struct endpoint *e, struct weft_error 
     return e->error.status;
 }
 
-/* -- slots ---------------------------------------------------------------------------------- */
+/* -- slots --------------------------------------------------------------------------------- */
 
 static enum weft_status more_slots(struct endpoint *e, struct weft_error *err)
 {
     struct slot_slab *b = calloc(1, sizeof *b);
     if (b == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "rank %u: no memory for more messages in flight",
-                         e->base.rank);
+                         e->rank);
     b->next = e->blocks;
     e->blocks = b;
     for (int i = 0; i < SLOTS_PER_SLAB; i++) {
@@ -143,7 +141,7 @@ bool wf_mpi_stop_receives(struct endpoint *e, int64_t now)
     return all;
 }
 
-/* -- messages ------------------------------------------------------------------------------- */
+/* -- messages ------------------------------------------------------------------------------ */
 
 /* Creates one MPI type of `n_segments` segments and `rest` bytes; the caller frees it. */
 static int make_type(struct wf_mpi_segments p, MPI_Datatype *out)
@@ -209,10 +207,9 @@ static void expect_bytes(struct endpoint *e, uint64_t bytes)
     e->spin_until_ns = e->payload_ns + ns;
 }
 
-static enum weft_status mpi_send(struct weft_comm *comm, struct weft_message *m,
-                                 struct weft_error *err)
+static enum weft_status mpi_send(void *self, struct weft_message *m, struct weft_error *err)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct endpoint *e = self;
     struct slot *s = NULL;
     if (e->gave_up)
         return first_error(e, err);
@@ -230,10 +227,9 @@ static struct slot_queue *queue_of(struct endpoint *e, uint32_t peer, uint32_t c
     return &e->waiting[(size_t)peer * WEFT_N_CHANNELS + channel];
 }
 
-static enum weft_status mpi_post(struct weft_comm *comm, struct weft_message *m,
-                                 struct weft_error *err)
+static enum weft_status mpi_post(void *self, struct weft_message *m, struct weft_error *err)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct endpoint *e = self;
     struct slot *s = NULL;
     if (e->gave_up)
         return first_error(e, err);
@@ -276,7 +272,7 @@ static void advance_queue(struct endpoint *e, struct slot_queue *q)
 
 void wf_mpi_advance(struct endpoint *e)
 {
-    size_t n = (size_t)e->base.n_ranks * WEFT_N_CHANNELS;
+    size_t n = (size_t)e->n_ranks * WEFT_N_CHANNELS;
     for (size_t i = 0; e->n_waiting > 0 && i < n; i++)
         advance_queue(e, &e->waiting[i]);
 }
@@ -306,7 +302,7 @@ static enum weft_status check_count(struct endpoint *e, const struct slot *s,
     return WEFT_FAIL(err, WEFT_PEER,
                      "rank %u: a message from rank %u on channel %u has %" PRIu64
                      " bytes, but its header declares %" PRIu64,
-                     e->base.rank, s->peer, s->channel, (uint64_t)came, s->head.bytes);
+                     e->rank, s->peer, s->channel, (uint64_t)came, s->head.bytes);
 }
 
 static enum weft_status test_receive(struct endpoint *e, struct weft_message *m, struct slot *s,
@@ -333,10 +329,9 @@ static enum weft_status test_receive(struct endpoint *e, struct weft_message *m,
     return WEFT_OK;
 }
 
-static enum weft_status mpi_test(struct weft_comm *comm, struct weft_message *m,
-                                 struct weft_error *err)
+static enum weft_status mpi_test(void *self, struct weft_message *m, struct weft_error *err)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct endpoint *e = self;
     if (e->gave_up) /* the caller checks for an abort next */
         return WEFT_OK;
     wf_mpi_poll(e, wf_clock_ns());
@@ -344,15 +339,15 @@ static enum weft_status mpi_test(struct weft_comm *comm, struct weft_message *m,
     return m->posted ? test_receive(e, m, s, err) : test_send(e, m, s, err);
 }
 
-static void mpi_release(struct weft_comm *comm, struct weft_message *m)
+static void mpi_release(void *self, struct weft_message *m)
 {
-    (void)comm;
+    (void)self;
     (void)m;
 }
 
-static void mpi_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
+static void mpi_rest(void *self, uint64_t round, int64_t ns)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct endpoint *e = self;
     int64_t now = wf_clock_ns();
     wf_mpi_poll(e, now);
     if (round == 0)
@@ -365,7 +360,7 @@ static void mpi_rest(struct weft_comm *comm, uint64_t round, int64_t ns)
         nanosleep(&(struct timespec){0, ns < NAP_NS ? ns : NAP_NS}, NULL);
 }
 
-/* -- opening and closing -------------------------------------------------------------------- */
+/* -- opening and closing ------------------------------------------------------------------- */
 
 static void free_endpoint(struct endpoint *e)
 {
@@ -391,9 +386,9 @@ static void drop_messages(struct endpoint *e)
 
 /* Closes the endpoint.  After an error all memory remains allocated until exit(); see
  * control.c. */
-static void mpi_close(struct weft_comm *comm)
+static void mpi_close(void *self)
 {
-    struct endpoint *e = endpoint_of(comm);
+    struct endpoint *e = self;
     if (e->gave_up)
         return;
     drop_messages(e);
@@ -408,18 +403,25 @@ static void mpi_close(struct weft_comm *comm)
 }
 
 /* Sends the bytes of the lower rank to the higher rank and back. */
-static void mpi_plain_round(struct weft_comm *comm, uint32_t peer, void *data, size_t bytes)
+static void mpi_plain_round(void *self, uint32_t peer, void *data, size_t bytes)
 {
-    struct endpoint *e = (struct endpoint *)comm;
+    struct endpoint *e = self;
     enum { TAG = 32767 };
     for (int turn = 0; turn < 2; turn++)
-        if ((comm->rank < peer) == (turn == 0))
+        if ((e->rank < peer) == (turn == 0))
             MPI_Send(data, (int)bytes, MPI_BYTE, (int)peer, TAG, e->data);
         else
             MPI_Recv(data, (int)bytes, MPI_BYTE, (int)peer, TAG, e->data, MPI_STATUS_IGNORE);
 }
 
-static const struct wf_comm_ops mpi_ops = {
+static void mpi_set_timeout(void *self, int64_t ns)
+{
+    struct endpoint *e = self;
+    e->timeout_ns = ns;
+}
+
+static const struct weft_transport mpi_transport = {
+    .abi = WEFT_TRANSPORT_ABI,
     .name = "mpi",
     .by_reference = false,
     .send = mpi_send,
@@ -431,8 +433,9 @@ static const struct wf_comm_ops mpi_ops = {
     .inspect = wf_mpi_inspect,
     .abort = wf_mpi_abort,
     .aborted = wf_mpi_aborted,
-    .plain_round = mpi_plain_round,
     .close = mpi_close,
+    .set_timeout = mpi_set_timeout,
+    .plain_round = mpi_plain_round,
 };
 
 static enum weft_status start_mpi(bool *started, struct weft_error *err)
@@ -485,34 +488,36 @@ static enum weft_status make_comms(struct endpoint *e, struct weft_error *err)
 static enum weft_status share_run_id(struct endpoint *e, struct weft_error *err)
 {
     uint64_t run = 0;
-    if (e->base.rank == 0 && getrandom(&run, sizeof run, 0) != (ssize_t)sizeof run)
+    if (e->rank == 0 && getrandom(&run, sizeof run, 0) != (ssize_t)sizeof run)
         run = (uint64_t)wf_clock_ns();
     int rc = MPI_Bcast(&run, sizeof run, MPI_BYTE, 0, e->data);
     if (rc != MPI_SUCCESS)
         return wf_mpi_fail(e, "cannot receive from", 0, rc, err);
-    e->base.run = run;
+    e->run = run;
     return WEFT_OK;
 }
 
 /* Opens the endpoint.  If this fails, MPI is not finalized, because MPI_Finalize would wait for
  * the other ranks; the process should exit. */
-static enum weft_status mpi_open(struct weft_comm **out, struct weft_error *err)
+static enum weft_status mpi_open(struct wf_endpoint *out, struct weft_error *err)
 {
     struct endpoint *e = calloc(1, sizeof *e);
     if (e == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for this rank");
+
     enum weft_status st = start_mpi(&e->started_mpi, err);
     if (st != WEFT_OK) {
         free_endpoint(e);
         return st;
     }
+
     int rank = 0, n = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
-    e->base = (struct weft_comm){.ops = &mpi_ops,
-                                 .rank = (uint32_t)rank,
-                                 .n_ranks = (uint32_t)n,
-                                 .timeout_ns = INT64_MAX / 2};
+    e->rank = (uint32_t)rank;
+    e->n_ranks = (uint32_t)n;
+    e->timeout_ns = INT64_MAX / 2;
+
     WEFT_TRY(make_comms(e, err));
     WEFT_TRY(share_run_id(e, err));
     WEFT_TRY(more_slots(e, err));
@@ -520,7 +525,8 @@ static enum weft_status mpi_open(struct weft_comm **out, struct weft_error *err)
     if (e->waiting == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the channels of %d ranks", n);
     WEFT_TRY(wf_mpi_control_open(e, err));
-    *out = &e->base;
+
+    *out = (struct wf_endpoint){&mpi_transport, e, e->rank, e->n_ranks, e->run};
     return WEFT_OK;
 }
 
@@ -539,9 +545,7 @@ static enum weft_status mpi_open(struct weft_comm **out, struct weft_error *err)
 
 extern const struct wf_transport_module wf_transport_module;
 __attribute__((visibility("default"))) const struct wf_transport_module wf_transport_module = {
-    .version = WF_TRANSPORT_VERSION,
-    .comm_bytes = sizeof(struct weft_comm),
-    .message_bytes = sizeof(struct weft_message),
+    .abi = WEFT_TRANSPORT_ABI,
     .library = LIBRARY,
     .open = mpi_open,
 };
