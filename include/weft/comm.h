@@ -188,6 +188,9 @@ struct weft_flight {
     int64_t alive_ns;
     int64_t pid;
     char host[64], doing[96], error[256];
+    /* Longest recent interval between two updates of alive_ns (about 0.1 s are considered).
+     * The process may have been alive for this long after alive_ns. */
+    int64_t interval_ns;
 };
 
 /* Reads the file of weft_comm_record().  Local. */

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,9 @@ struct image {
 
 enum { HEARTBEAT_NS = 2000000 };
 
+/* Records of weft 0.1 end before interval_ns. */
+enum { OLD_SIZE = offsetof(struct image, flight.interval_ns) };
+
 struct wf_flight_file {
     struct image *at; /* mapped into memory */
     pthread_t thread;
@@ -43,9 +47,18 @@ static int64_t now_ns(void)
 static void *run_heartbeat(void *arg)
 {
     struct wf_flight_file *f = arg;
+    struct weft_flight *flight = &f->at->flight;
     const struct timespec nap = {0, HEARTBEAT_NS};
+    int64_t last = now_ns(), interval = HEARTBEAT_NS;
+
     while (!atomic_load(&f->stop)) {
-        __atomic_store_n(&f->at->flight.alive_ns, now_ns(), __ATOMIC_RELAXED);
+        int64_t now = now_ns();
+        interval -= interval / 64; /* halves in 44 heartbeats */
+        if (now - last > interval)
+            interval = now - last;
+        last = now;
+        __atomic_store_n(&flight->interval_ns, interval, __ATOMIC_RELAXED);
+        __atomic_store_n(&flight->alive_ns, now, __ATOMIC_RELAXED);
         nanosleep(&nap, NULL);
     }
     return NULL;
@@ -156,7 +169,7 @@ enum weft_status weft_flight_read(const char *path, struct weft_flight *out,
         return WEFT_FAIL(err, WEFT_DATA, "%.200s: %s", path, strerror(errno));
     size_t n = fread(&image, 1, sizeof image, in);
     fclose(in);
-    if (n != sizeof image || memcmp(image.magic, magic, sizeof magic) != 0 ||
+    if (n < OLD_SIZE || memcmp(image.magic, magic, sizeof magic) != 0 ||
         image.flight.state > WEFT_FLIGHT_FAILED)
         return WEFT_FAIL(err, WEFT_DATA, "%.200s is not a flight record", path);
     *out = image.flight;

@@ -248,31 +248,20 @@ const char *wf_flights_ending(const struct wf_flights *f, size_t i)
 /* A process that gets a core records a heartbeat every 2 ms.  If two last heartbeats differ by
  * less than UNSURE_NS, they do not show which process ended first. */
 #define UNSURE_NS INT64_C(4000000)
+#define MAX_UNSURE_NS INT64_C(1000000000)
 
-/* Returns the record of a rank, or NULL if the rank has no record. */
-static const struct weft_flight *record_of(const struct wf_flights *f, uint32_t rank)
+/* Returns how long the rank may have been alive after its last heartbeat. */
+static int64_t unsure_ns(const struct weft_flight *r)
 {
-    const struct weft_flight key = {.rank = rank};
-    return bsearch(&key, f->at, f->n, sizeof key, by_rank);
-}
-
-/* Returns true if rank i waits for the lost rank, directly or through other ranks. */
-static bool waits_for_lost(const struct wf_flights *f, size_t i)
-{
-    const struct weft_flight *r = &f->at[i];
-    for (size_t k = 0; k < f->n && r != NULL; k++) {
-        if (r == &f->at[f->lost])
-            return true;
-        r = record_of(f, r->waits_for);
-    }
-    return false;
+    int64_t ns = r->interval_ns > UNSURE_NS / 2 ? r->interval_ns : UNSURE_NS / 2;
+    return ns < MAX_UNSURE_NS ? 2 * ns : 2 * MAX_UNSURE_NS;
 }
 
 bool wf_flights_may_be_lost(const struct wf_flights *f, size_t i)
 {
     if (f->lost == SIZE_MAX || i == f->lost || f->fates[i] != WF_FATE_GONE ||
-        f->fates[f->lost] != WF_FATE_GONE || is_same_process(&f->at[i], &f->at[f->lost]) ||
-        waits_for_lost(f, i))
+        f->fates[f->lost] != WF_FATE_GONE || is_same_process(&f->at[i], &f->at[f->lost]))
         return false;
-    return wf_flights_last_ns(f, i) / 2 - wf_flights_last_ns(f, f->lost) / 2 < UNSURE_NS / 2;
+    return wf_flights_last_ns(f, i) / 2 - wf_flights_last_ns(f, f->lost) / 2 <
+           unsure_ns(&f->at[f->lost]) / 2;
 }

@@ -60,8 +60,9 @@ const char *wf_flight_state_name(enum weft_flight_state state);
 const char *wf_flights_ending(const struct wf_flights *f, size_t i);
 
 /* Returns true if rank i may have been lost before the lost rank: the last heartbeat of rank i
- * is less than 4 ms after that of the lost rank, and rank i does not wait for the lost rank,
- * directly or through other ranks. */
+ * is less than 4 ms after that of the lost rank, or less than twice the interval between
+ * heartbeats of the lost rank.  On a busy machine a running process records its heartbeat late.
+ * A rank that waits for the lost rank is included: it may have been killed while it waited. */
 bool wf_flights_may_be_lost(const struct wf_flights *f, size_t i);
 
 #endif
