@@ -57,6 +57,8 @@ static enum weft_status check_single(yaml_parser_t *parser, const char *source,
     bool empty = read && yaml_document_get_root_node(&more) == NULL;
     if (read)
         yaml_document_delete(&more);
+    if (!read && parser->error == YAML_MEMORY_ERROR)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source);
     return empty ? WEFT_OK
                  : WEFT_FAIL(err, WEFT_USAGE,
                              "%.80s: more than one document; nothing may follow ---", source);
