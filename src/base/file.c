@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,11 +118,12 @@ char *wf_path_join(const char *dir, const char *name)
 
 bool wf_dir_contains(const char *dir, const char *name)
 {
+    char path[PATH_MAX];
     struct stat info;
-    char *path = wf_path_join(dir, name);
-    bool found = path != NULL && lstat(path, &info) == 0;
-    free(path);
-    return found;
+    int n = snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return false; /* no call of the system accepts such a path */
+    return lstat(path, &info) == 0 || wf_errno_status(errno, WEFT_OK) != WEFT_OK;
 }
 
 char *wf_path_trim(const char *path)

@@ -76,7 +76,9 @@ enum weft_status wf_file_copy(const char *from, const char *to, struct weft_erro
 /* Returns WEFT_USAGE unless `dir` does not exist or is an empty directory.  Local. */
 enum weft_status wf_dir_check_empty(const char *dir, struct weft_error *err);
 
-/* Returns true if the directory has an entry of this name, even a dangling symbolic link. */
+/* Returns true if the directory has an entry of this name, even a dangling symbolic link.  Also
+ * returns true if that cannot be determined, for example after a read error of the disk: the
+ * caller then opens the entry and reports the cause. */
 bool wf_dir_contains(const char *dir, const char *name);
 
 /* Makes the entries of a directory durable.  Local. */
