@@ -82,6 +82,9 @@ run.yaml|train run.yaml --dry-run
 costs.yaml|plan --schedule 1f1b --ranks 2 --micros 2 --cost-file costs.yaml
 END
 
+# A sanitizer has its own allocator.
+! ldd "$WEFT" | grep -qE 'lib(a|t)san' || finish
+
 # Failed allocations from the first manifest on: every one in the deep test.
 since="FAIL_CALL=malloc FAIL_SINCE=manifest.json"
 with_failure "$since FAIL_AFTER=1000000000 FAIL_COUNT=$dir/count" train "${settings[@]}" \

@@ -22,9 +22,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#if !defined(FAIL_FILES_ONLY)
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t each);
 extern void *__libc_realloc(void *p, size_t n);
+#endif
 
 static struct {
     const char *call, *path, *since, *count;
@@ -151,6 +153,8 @@ FILE *fopen(const char *path, const char *mode)
 
 /* -- memory -------------------------------------------------------------------------------- */
 
+#if !defined(FAIL_FILES_ONLY) /* a sanitizer has its own allocator */
+
 void *malloc(size_t n)
 {
     return fails("malloc", NULL) ? NULL : __libc_malloc(n);
@@ -165,3 +169,5 @@ void *realloc(void *p, size_t n)
 {
     return fails("malloc", NULL) ? NULL : __libc_realloc(p, n);
 }
+
+#endif

@@ -121,7 +121,8 @@ void wf_mpi_poll(struct endpoint *e, int64_t now)
     if (e->gave_up || now - e->polled_ns < POLL_NS)
         return;
     read_notes(e, now);
-    wf_mpi_advance(e);
+    if (!e->failed) /* the memory of a failed rank must not be read any more */
+        wf_mpi_advance(e);
 }
 
 /* -- heartbeats ---------------------------------------------------------------------------- */

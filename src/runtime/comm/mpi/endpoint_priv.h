@@ -110,7 +110,8 @@ bool wf_mpi_stop_receives(struct endpoint *e, int64_t now);
 enum weft_status wf_mpi_control_open(struct endpoint *e, struct weft_error *err);
 /* Announces the exit of this rank, cancels the receives of notes, and frees the records. */
 void wf_mpi_control_close(struct endpoint *e);
-/* Reads all pending notes and makes progress with messages, at most once per millisecond. */
+/* Reads all pending notes and, unless a rank has failed, makes progress with messages, at most
+ * once per millisecond. */
 void wf_mpi_poll(struct endpoint *e, int64_t now);
 /* Returns true if a rank has sent a note within half of the time-out. */
 bool wf_mpi_seems_alive(const struct endpoint *e, uint32_t rank, int64_t now);
