@@ -67,6 +67,8 @@ cat >run.yaml <<'END'
 train:
   steps: 1
 END
+for ((i = 0; i < 300; i++)); do echo "line $i of the text"; done >text.txt
+run 0 tokenize text.txt -o data --train-bpe 280
 while IFS='|' read -r path args; do
     for call in 'FAIL_CALL=open FAIL_ERRNO=24' 'FAIL_CALL=open FAIL_ERRNO=12'; do
         # shellcheck disable=SC2086 # words
@@ -79,6 +81,8 @@ tokens.bin|train --model.dir=$tiny --data.train=$tiny/tokens.bin --dry-run
 config.json|inspect $tiny
 model.safetensors|inspect $tiny
 run.yaml|train run.yaml --dry-run
+data/meta.json|train --model.spec=d2 --model.vocab=auto --data.train=data --dry-run
+data/tokenizer.json|train --model.arch=gpt2 --model.layers=1 --model.dim=8 --model.heads=1 --model.ctx=16 --model.vocab=300 --data.train=data --data.batch=2 --data.seq=8 --train.steps=1 --log.dir=other
 costs.yaml|plan --schedule 1f1b --ranks 2 --micros 2 --cost-file costs.yaml
 END
 

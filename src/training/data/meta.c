@@ -2,7 +2,6 @@
  * fits a model. */
 #include "training/data/meta.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/input.h"
+#include "config/json_input.h"
 #include "training/data/tokenizer.h"
 
 /* -- meta.json ----------------------------------------------------------------------------- */
@@ -60,26 +60,42 @@ static double bytes_per_token(const json_t *meta)
     return isfinite(ratio) ? ratio : 0;
 }
 
-struct wf_meta wf_meta_read(const struct wf_shards *shards)
+/* Reads the fields of meta.json.  Text that is not JSON has none of them. */
+static enum weft_status parse_meta(const char *text, size_t len, const char *path,
+                                   struct wf_meta *out, struct weft_error *err)
+{
+    json_t *meta = NULL;
+    json_error_t why;
+    WEFT_TRY(wf_json_load(text, len, JSON_REJECT_DUPLICATES, path, &meta, &why, err));
+    double vocab = number(meta, "vocab");
+    out->token_bytes = bytes_per_token(meta);
+    if (vocab >= 2 && vocab <= WF_TOKENIZER_MAX_VOCAB)
+        out->vocab = (uint32_t)vocab;
+    json_decref(meta);
+    return WEFT_OK;
+}
+
+enum weft_status wf_meta_read(const struct wf_shards *shards, struct wf_meta *out,
+                              struct weft_error *err)
 {
     enum { MAX_BYTES = 1 << 20 };
     char *path = wf_meta_sibling_path(shards, "meta.json"), *text = NULL;
     size_t len = 0;
-    struct wf_meta out = {0};
     struct stat info;
+    struct wf_meta meta = {0};
+    enum weft_status st = WEFT_OK;
     bool readable = path != NULL && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
                     info.st_size <= MAX_BYTES;
-    if (readable && wf_input_read_as(WEFT_DATA, path, &text, &len, NULL) == WEFT_OK) {
-        json_t *meta = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-        double vocab = number(meta, "vocab");
-        out.token_bytes = bytes_per_token(meta);
-        if (vocab >= 2 && vocab <= WF_TOKENIZER_MAX_VOCAB)
-            out.vocab = (uint32_t)vocab;
-        json_decref(meta);
-    }
+    if (readable)
+        st = wf_input_read_as(WEFT_DATA, path, &text, &len, err);
+    if (readable && st == WEFT_OK)
+        st = parse_meta(text, len, path, &meta, err);
     free(text);
     free(path);
-    return out;
+    if (st != WEFT_OK && st != WEFT_DATA) /* a file that may not be read counts as missing */
+        return st;
+    *out = meta;
+    return WEFT_OK;
 }
 
 /* -- the vocabulary ------------------------------------------------------------------------ */
@@ -96,7 +112,9 @@ enum weft_status wf_meta_count_tokens(const char *path, uint32_t *out, struct we
 enum weft_status wf_meta_find_vocab(const struct wf_shards *shards, uint32_t *out,
                                     struct weft_error *err)
 {
-    *out = wf_meta_read(shards).vocab;
+    struct wf_meta meta;
+    WEFT_TRY(wf_meta_read(shards, &meta, err));
+    *out = meta.vocab;
     if (*out != 0)
         return WEFT_OK;
     char *path = wf_meta_sibling_path(shards, "tokenizer.json");
@@ -110,7 +128,9 @@ enum weft_status wf_meta_find_vocab(const struct wf_shards *shards, uint32_t *ou
 enum weft_status wf_meta_check_vocab(const struct wf_shards *shards, const char *model_dir,
                                      uint32_t vocab, struct weft_error *err)
 {
-    uint32_t needed = wf_meta_read(shards).vocab;
+    struct wf_meta meta;
+    WEFT_TRY(wf_meta_read(shards, &meta, err));
+    uint32_t needed = meta.vocab;
     if (needed <= vocab)
         return WEFT_OK;
     if (model_dir != NULL)

@@ -16,9 +16,10 @@ struct wf_meta {
  * runs out.  Local. */
 char *wf_meta_sibling_path(const struct wf_shards *shards, const char *name);
 
-/* Reads meta.json.  All fields are zero if the shards are in several directories or the file
- * does not exist.  Local. */
-struct wf_meta wf_meta_read(const struct wf_shards *shards);
+/* Reads meta.json.  All fields are zero if the shards are in several directories, or if the
+ * file does not exist or is invalid.  Local. */
+enum weft_status wf_meta_read(const struct wf_shards *shards, struct wf_meta *out,
+                              struct weft_error *err);
 
 /* Stores the vocabulary size of the tokenizer that made the shards.  Reads the size from
  * meta.json or, if meta.json is missing, from tokenizer.json.  Stores 0 if neither file exists.

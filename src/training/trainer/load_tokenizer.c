@@ -1,4 +1,5 @@
 /* Finds the tokenizer that belongs to a model or to a run. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +15,13 @@
 static enum weft_status no_path(struct weft_error *err)
 {
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a tokenizer");
+}
+
+/* Returns true if the cause of a failure is outside of the file that was read.  Such a failure
+ * is never ignored, because the file may be valid. */
+static bool is_outside(enum weft_status st)
+{
+    return st == WEFT_NOMEM || st == WEFT_IO;
 }
 
 /* Sets *out to DIR/NAME if that path exists. */
@@ -53,8 +61,11 @@ static enum weft_status find_beside_data(const char *data, uint32_t vocab, char 
                                          struct weft_error *err)
 {
     struct wf_shards *shards = NULL;
-    if (data == NULL || wf_shards_open_split(data, "train", &shards, NULL) != WEFT_OK)
+    if (data == NULL)
         return WEFT_OK;
+    enum weft_status st = wf_shards_open_split(data, "train", &shards, err);
+    if (st != WEFT_OK)
+        return is_outside(st) ? st : WEFT_OK;
     char *path = wf_meta_sibling_path(shards, "tokenizer.json");
     wf_shards_free(shards);
     return take_fitting(path, vocab, out, err);
@@ -70,9 +81,8 @@ static enum weft_status find_in_model(const char *dir, uint32_t vocab, char **ou
     WEFT_TRY(find_in(dir, "tokenizer.json", &path, err));
     if (path == NULL)
         WEFT_TRY(find_in(dir, "vocab.json", &path, err));
-    if (take_fitting(path, vocab, out, &why) == WEFT_NOMEM)
-        return no_path(err);
-    return WEFT_OK;
+    enum weft_status st = take_fitting(path, vocab, out, &why);
+    return is_outside(st) ? WEFT_FAIL(err, st, "%s", why.msg) : WEFT_OK;
 }
 
 enum weft_status wf_load_find_run_tokenizer(const struct wf_train_settings *s, uint32_t vocab,
@@ -97,9 +107,12 @@ static enum weft_status find_by_settings(const char *text, uint32_t vocab, char 
     const struct wf_setting_list list = wf_train_setting_list();
     struct wf_train_settings s;
     WEFT_TRY(wf_settings_init(list, &s, err));
-    enum weft_status st = WEFT_OK;
-    if (wf_settings_parse(list, text, strlen(text), "", &s, NULL) == WEFT_OK)
+    enum weft_status st =
+        wf_settings_parse(list, text, strlen(text), "the settings of the checkpoint", &s, err);
+    if (st == WEFT_OK)
         st = wf_load_find_run_tokenizer(&s, vocab, out, err);
+    else if (!is_outside(st))
+        st = WEFT_OK;
     wf_settings_release(list, &s);
     if (st == WEFT_OK && *out != NULL && access(*out, R_OK) != 0) {
         free(*out);
