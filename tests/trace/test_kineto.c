@@ -143,17 +143,17 @@ static void two_files(void **state)
         t = profiles(order == 0 ? two_ranks : reversed, 2);
         assert_int_equal(t.n_ranks, 2);
         assert_int_equal(t.n_micros, 1);
-        /* Time 0 is the posting of 1RECV_F0 at 1 us. */
-        has_event(&t, "1 receive 1RECV_F0", 0, 15000);
-        has_event(&t, "0 compute 0F0", 2000, 10000);
-        has_event(&t, "0 send 0SEND_F0", 12000, 500);
-        has_event(&t, "1 wait 1F0", 2000, 13000);
-        has_event(&t, "1 compute 1F0", 15000, 7000);
-        has_event(&t, "0 wait 0B0", 19000, 12250);
-        has_event(&t, "0 compute 0B0", 31250, 12750);
-        has_event(&t, "1 collective 1REDUCE_GRAD", 29000, 2000);
-        has_event(&t, "1 wait 1SEND_B0", 31000, 1500);
-        has_event(&t, "1 wait 1REDUCE_GRAD", 32500, 1);
+        /* Time 0 is the start of 0F0 at 3 us.  1RECV_F0 was posted at 1 us. */
+        has_event(&t, "1 receive 1RECV_F0", 0, 13000);
+        has_event(&t, "0 compute 0F0", 0, 10000);
+        has_event(&t, "0 send 0SEND_F0", 10000, 500);
+        has_event(&t, "1 wait 1F0", 0, 13000);
+        has_event(&t, "1 compute 1F0", 13000, 7000);
+        has_event(&t, "0 wait 0B0", 17000, 12250);
+        has_event(&t, "0 compute 0B0", 29250, 12750);
+        has_event(&t, "1 collective 1REDUCE_GRAD", 27000, 2000);
+        has_event(&t, "1 wait 1SEND_B0", 29000, 1500);
+        has_event(&t, "1 wait 1REDUCE_GRAD", 30500, 1);
         assert_int_equal(t.n_events, 11);
         weft_trace_release(&t);
     }
