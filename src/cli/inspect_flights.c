@@ -57,7 +57,7 @@ static void print_unsure(const struct wf_flights *f, FILE *out)
             fprintf(out, "%s %u", n++ == 0 ? "note     it may have been rank" : ",",
                     f->at[i].rank);
     if (n > 0)
-        fprintf(out, " instead: the last heartbeats are less than 4 ms apart\n");
+        fprintf(out, " instead: the last heartbeats are too close\n");
 }
 
 void wf_flights_print(const struct wf_flights *f, bool finished, FILE *out)

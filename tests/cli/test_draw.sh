@@ -91,7 +91,7 @@ for rank in 0 1; do
 done
 run 0 draw rank1.json rank0.json --width 100
 out_has 'torch: 2 ranks, 2 stages, 8 micros'
-out_has 'makespan 1.03689 s'
+out_has 'makespan 982.564 ms'
 out_lacks 'wait'
 run 0 draw rank0.json.gz rank1.json --lanes --width 100
 holds test "$(grep -c '^  wait ' out)" = 2
