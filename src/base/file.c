@@ -23,9 +23,8 @@ enum weft_status wf_file_open(const char *path, int *out, uint64_t *size,
     /* Without O_NONBLOCK, opening a pipe blocks until it has a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return WEFT_FAIL(
-            err, errno == ENOENT || errno == ENOTDIR || errno == EACCES ? WEFT_CKPT : WEFT_IO,
-            "%.160s cannot be opened: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_CKPT), "%.160s cannot be opened: %s",
+                         path, strerror(errno));
 
     struct stat st;
     enum weft_status status = WEFT_OK;
@@ -51,7 +50,8 @@ enum weft_status wf_file_read_at(int fd, const char *path, uint64_t offset, void
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return WEFT_FAIL(err, WEFT_IO, "%.160s: reading at byte %llu: %s", path,
+            return WEFT_FAIL(err, wf_errno_status(errno, WEFT_IO),
+                             "%.160s: reading at byte %llu: %s", path,
                              (unsigned long long)offset, strerror(errno));
         if (got == 0)
             return WEFT_FAIL(err, WEFT_CKPT,

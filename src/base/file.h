@@ -13,7 +13,8 @@
 /* -- reading ------------------------------------------------------------------------------- */
 
 /* Opens a regular file for reading.  Returns WEFT_CKPT if the file is missing, not readable or
- * not a regular file (a pipe might never end).  The caller closes *fd.  Local. */
+ * not a regular file (a pipe might never end), and WEFT_NOMEM or WEFT_IO if the cause is
+ * outside of the file.  The caller closes *fd.  Local. */
 enum weft_status wf_file_open(const char *path, int *fd, uint64_t *size,
                               struct weft_error *err);
 
