@@ -25,7 +25,7 @@ run 2 plan -s zb-v -p 2 -m 3 --chunks 5 -o none.csv
 holds test ! -e none.csv
 
 run 8 plan -s zb-v -p 2 -m 3 -o no/such/folder/plan.csv
-err_has 'cannot write no/such/folder/plan.csv: No such file or directory'
+err_has 'no/such/folder/plan.csv cannot be written: No such file or directory'
 mkdir folder
 run 8 plan -s zb-v -p 2 -m 3 -o folder
 holds test -z "$(ls -A folder)"
@@ -75,7 +75,7 @@ run 0 plan -s 1f1b -p 2 -m 2 -o again.csv
 holds cmp want.csv again.csv
 rm bare
 run 2 plan -s bare
-holds test -z "$(find . -name '*.new')"
+holds test -z "$(find . -name '*.tmp-*')"
 
 # Greedy and limited schedules accept the large costs of a model.
 run 0 plan -s greedy-1f1b -p 2 -m 4 --model gpt2-124m
