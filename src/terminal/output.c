@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/input.h"
+#include "base/printable.h"
 #include "base/temporary.h"
 
 /* Opens a temporary file beside the target, with the permissions of the old file.  If the
@@ -25,14 +26,16 @@ static enum weft_status open_beside(struct wf_output *s, const struct stat *old,
         return WEFT_FAIL(err, errno == ENOMEM ? WEFT_NOMEM : WEFT_IO, "cannot write %s: %s",
                          s->path, strerror(errno));
     wf_temporary_clean(s->target);
-    WEFT_TRY(wf_temporary_new_file(s->target, &s->unfinished, &s->lock, err));
+    enum weft_status st = wf_temporary_new_file(s->target, &s->unfinished, &s->lock, err);
+    if (st == WEFT_IO)
+        return WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", s->path, strerror(errno));
+    WEFT_TRY(st);
 
     /* The stream has its own descriptor, so that the lock lasts until the file is renamed. */
     int fd = dup(s->lock);
     s->out = fd < 0 ? NULL : fdopen(fd, "wb");
     if (s->out == NULL) {
-        enum weft_status st =
-            WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", s->path, strerror(errno));
+        st = WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", s->path, strerror(errno));
         if (fd >= 0)
             close(fd);
         remove(s->unfinished);
@@ -106,7 +109,7 @@ enum weft_status wf_output_close(struct wf_output *s, enum weft_status st,
         if (st != WEFT_OK)
             remove(s->unfinished);
         else if (!s->quiet)
-            printf("wrote %s\n", s->path);
+            printf("wrote %s\n", wf_shown(s->path).at);
         close(s->lock);
         free(s->unfinished);
         free(s->target);

@@ -133,8 +133,9 @@ static void check_lock(void **state)
 static void check_other_files(void **state)
 {
     (void)state;
-    static const char *const names[] = {"out.tmp", "out.tmp-", "out.tmp-1x-0", "out.tmp-99",
-                                        "out.tmp-99-", "out.tmp-99-0.csv", ".tmp-99-0"};
+    static const char *const names[] = {"out.tmp",    "out.tmp-",    "out.tmp-1x-0",
+                                        "out.tmp-99", "out.tmp-99-", "out.tmp-99-0.csv",
+                                        ".tmp-99-0"};
     struct folder f = folder_new();
     for (size_t i = 0; i < WEFT_LEN(names); i++)
         put(folder_in(&f, names[i]));

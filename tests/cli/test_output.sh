@@ -25,7 +25,7 @@ run 2 plan -s zb-v -p 2 -m 3 --chunks 5 -o none.csv
 holds test ! -e none.csv
 
 run 8 plan -s zb-v -p 2 -m 3 -o no/such/folder/plan.csv
-err_has 'no/such/folder/plan.csv cannot be written: No such file or directory'
+err_has 'cannot write no/such/folder/plan.csv: No such file or directory'
 mkdir folder
 run 8 plan -s zb-v -p 2 -m 3 -o folder
 holds test -z "$(ls -A folder)"
