@@ -16,6 +16,11 @@
  * Every wait ends.  A peer that sends no heartbeat for the time-out is reported by its number,
  * and all ranks that wait for it, directly or through others, fail with the same error.  All
  * ranks report the first error: weft_comm_abort() sends it to them.
+ * A message lends memory to other ranks: its record, its data and the buffer of its receive,
+ * from the send or post until `done` is set or this rank has noticed an abort.  A function here
+ * that fails, other than with WEFT_USAGE, has aborted all ranks, and the caller may free its
+ * messages.  A rank that fails for another reason while its messages are in flight calls
+ * weft_comm_abort() before it frees them.
  * Each function is Local (called by one rank) or Collective (called by all ranks in the same
  * order).
  * Unstable: struct weft_message has fields of the transports, so its size may change.

@@ -1,6 +1,7 @@
 /* The error record and the table of status codes. */
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,26 @@ int weft_status_exit_code(enum weft_status status)
 {
     return (size_t)status < WEFT_LEN(status_table) ? status_table[status].exit_code
                                                    : status_table[WEFT_INTERNAL].exit_code;
+}
+
+enum weft_status wf_errno_status(int code, enum weft_status kind)
+{
+    switch (code) {
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case EACCES:
+    case EPERM:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENXIO:
+    case ENODEV:
+        return kind;
+    case ENOMEM:
+        return WEFT_NOMEM;
+    default:
+        return WEFT_IO;
+    }
 }
 
 void wf_error_wrap(struct weft_error *err, const char *before, const char *after)

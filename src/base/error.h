@@ -30,6 +30,12 @@ enum weft_status wf_error_set(struct weft_error *err, enum weft_status status, c
                               int line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* Returns the status of a system call on a file that failed with the errno `code`: `kind` if
+ * the path or the file is the cause (it is missing, is a directory, may not be read),
+ * WEFT_NOMEM if memory ran out, and otherwise WEFT_IO.  A cause outside of a file must not
+ * condemn the file. */
+enum weft_status wf_errno_status(int code, enum weft_status kind);
+
 #define WEFT_LEN(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Adds text before and after the message of an error. */

@@ -13,7 +13,8 @@
 /* -- reading ------------------------------------------------------------------------------- */
 
 /* Opens a regular file for reading.  Returns WEFT_CKPT if the file is missing, not readable or
- * not a regular file (a pipe might never end).  The caller closes *fd.  Local. */
+ * not a regular file (a pipe might never end), and WEFT_NOMEM or WEFT_IO if the cause is
+ * outside of the file.  The caller closes *fd.  Local. */
 enum weft_status wf_file_open(const char *path, int *fd, uint64_t *size,
                               struct weft_error *err);
 
@@ -86,10 +87,6 @@ enum weft_status wf_dir_sync_fd(int fd, const char *path, struct weft_error *err
 
 /* Makes the entry of `path` in its parent directory durable.  Local. */
 enum weft_status wf_dir_sync_parent(const char *path, struct weft_error *err);
-
-/* Creates an empty temporary directory beside `path`.  The caller frees *out and removes the
- * directory.  Local. */
-enum weft_status wf_dir_make_temporary(const char *path, char **out, struct weft_error *err);
 
 /* -- paths --------------------------------------------------------------------------------- */
 

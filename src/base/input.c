@@ -18,6 +18,7 @@ static enum weft_status read_stream(FILE *in, const char *path, char **out, size
     for (;;) {
         if (text == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "%s: out of memory", path);
+        errno = 0;
         n += fread(text + n, 1, cap - 1 - n, in);
         if (n + 1 < cap)
             break;
@@ -29,8 +30,9 @@ static enum weft_status read_stream(FILE *in, const char *path, char **out, size
     }
 
     if (ferror(in)) {
+        int code = errno;
         free(text);
-        return WEFT_FAIL(err, WEFT_IO, "%s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(code, WEFT_IO), "%s: %s", path, strerror(code));
     }
     text[n] = '\0';
     *out = text;
@@ -45,10 +47,12 @@ enum weft_status wf_input_read_as(enum weft_status kind, const char *path, char 
         return read_stream(stdin, "standard input", out, len, err);
     FILE *in = fopen(path, "rb");
     if (in == NULL)
-        return WEFT_FAIL(err, kind, "%s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, kind), "%s: %s", path, strerror(errno));
     struct stat info;
     enum weft_status st;
-    if (fstat(fileno(in), &info) == 0 && S_ISDIR(info.st_mode))
+    if (fstat(fileno(in), &info) != 0)
+        st = WEFT_FAIL(err, WEFT_IO, "%s: %s", path, strerror(errno));
+    else if (S_ISDIR(info.st_mode))
         st = WEFT_FAIL(err, kind, "%s: is a directory, not a file", path);
     else
         st = read_stream(in, path, out, len, err);

@@ -147,3 +147,11 @@ int wf_utf8_length(const char *text)
     bool outside = (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf4 && s[1] >= 0x90);
     return n > 1 && (overlong || outside) ? 0 : n;
 }
+
+bool wf_is_utf8(const char *text)
+{
+    for (int n; *text != '\0'; text += n)
+        if ((n = wf_utf8_length(text)) == 0)
+            return false;
+    return true;
+}

@@ -37,6 +37,9 @@ void wf_text_release(struct wf_text *t);
  * if its bytes are malformed.  For an empty text the result is 1, the length of the NUL. */
 int wf_utf8_length(const char *text);
 
+/* Returns true if a string is valid UTF-8. */
+bool wf_is_utf8(const char *text);
+
 /* Returns the plural ending ("s" or "") of a noun after the number `n`: "1 rank", "2 ranks". */
 static inline const char *wf_plural(unsigned long long n)
 {

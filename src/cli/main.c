@@ -1,4 +1,5 @@
 /* The program: finds the command, runs it, prints its error and returns the exit code. */
+#include <errno.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -6,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/hints.h"
@@ -123,10 +125,11 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* writing a file that is too large returns an error */
     enum weft_status st = run(argc, argv, &err);
     if (st == WEFT_OK && (fflush(stdout) != 0 || ferror(stdout)))
-        st = WEFT_FAIL(&err, WEFT_IO, "cannot write standard output");
+        st = WEFT_FAIL(&err, WEFT_IO, "cannot write standard output: %s", strerror(errno));
     if (st != WEFT_OK)
         wf_error_add_hint(&err);
     if (st != WEFT_OK)
-        fprintf(stderr, "weft: %s\n", err.msg[0] != '\0' ? err.msg : weft_status_text(st));
+        fprintf(stderr, "weft: %s\n",
+                wf_shown(err.msg[0] != '\0' ? err.msg : weft_status_text(st)).at);
     return weft_status_exit_code(st);
 }

@@ -3,12 +3,12 @@
 
 #include <float.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "config/json_input.h"
 
 struct config {
     const char *path; /* borrowed */
@@ -356,7 +356,8 @@ enum weft_status wf_hf_config_parse(const char *text, size_t len, const char *pa
                                     struct weft_model *out, struct weft_error *err)
 {
     json_error_t why;
-    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    json_t *root = NULL;
+    WEFT_TRY(wf_json_load(text, len, JSON_REJECT_DUPLICATES, path, &root, &why, err));
     if (root == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s:%d:%d: invalid JSON: %s", path, why.line,
                          why.column, wf_printable(why.text).at);

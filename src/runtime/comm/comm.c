@@ -95,6 +95,21 @@ static enum weft_status check_address(const struct weft_comm *comm,
                      comm->rank, m->peer, m->channel, comm->n_ranks, WEFT_N_CHANNELS);
 }
 
+/* Aborts all ranks if a function of the transport failed, so that the caller may free its
+ * messages; see runtime/comm/ownership.h.  Returns the first error of any rank. */
+static enum weft_status abort_on_failure(struct weft_comm *comm, enum weft_status st,
+                                         struct weft_error *err)
+{
+    struct weft_error first;
+    if (st == WEFT_OK)
+        return WEFT_OK;
+    err->status = st;
+    comm->ops.abort(comm->self, err);
+    if (comm->ops.aborted(comm->self, &first))
+        *err = first;
+    return err->status;
+}
+
 /* Sets the fields of a header that weft fills in. */
 static void fill_header(struct weft_comm *comm, struct weft_message *m, uint64_t *counters,
                         uint32_t from, uint32_t to)
@@ -119,7 +134,8 @@ enum weft_status weft_comm_send(struct weft_comm *comm, struct weft_message *m,
     struct weft_error own;
     WEFT_TRY(check_address(comm, m, err));
     fill_header(comm, m, comm->sent, comm->rank, m->peer);
-    return comm->ops.send(comm->self, m, err != NULL ? err : &own);
+    err = err != NULL ? err : &own;
+    return abort_on_failure(comm, comm->ops.send(comm->self, m, err), err);
 }
 
 enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_message *m,
@@ -129,7 +145,8 @@ enum weft_status weft_comm_post(struct weft_comm *comm, struct weft_message *m,
     WEFT_TRY(check_address(comm, m, err));
     fill_header(comm, m, comm->received, m->peer, comm->rank);
     m->posted = true;
-    return comm->ops.post(comm->self, m, err != NULL ? err : &own);
+    err = err != NULL ? err : &own;
+    return abort_on_failure(comm, comm->ops.post(comm->self, m, err), err);
 }
 
 /* Returns the name of the first number of the header that differs from its expected value, or
@@ -216,15 +233,16 @@ enum weft_status weft_comm_test(struct weft_comm *comm, struct weft_message *m,
      * before `checked`. */
     struct weft_error own;
     WEFT_TRY(check_given(comm, m, err));
+    err = err != NULL ? err : &own;
     if (!m->done)
-        WEFT_TRY(comm->ops.test(comm->self, m, err != NULL ? err : &own));
+        WEFT_TRY(abort_on_failure(comm, comm->ops.test(comm->self, m, err), err));
     if (!m->done)
         return check_abort(comm, err);
     if (!m->posted || m->checked)
         return WEFT_OK;
     m->checked = true;
     comm->activity.moved++;
-    return check_header(comm, m, err);
+    return abort_on_failure(comm, check_header(comm, m, err), err);
 }
 
 void weft_comm_release(struct weft_comm *comm, struct weft_message *m)

@@ -24,6 +24,10 @@ enum weft_status wf_comm_check_abi(const struct weft_transport_abi *abi, const c
 enum weft_status wf_comm_finish(struct weft_comm *comm, enum weft_status st,
                                 struct weft_error *err);
 
+/* Frees the objects that wf_comm_dispose() kept.  Aborts all ranks first unless that has
+ * happened. */
+void wf_comm_free_disposals(struct weft_comm *comm);
+
 /* A memory-mapped file with the current action of a rank.  With `heartbeats` a thread records
  * continuously that the process is alive: if a launcher kills all ranks after one rank was
  * lost, the lost rank is the rank whose record stops first. */

@@ -121,6 +121,7 @@ void weft_comm_close(struct weft_comm *comm)
 {
     if (comm == NULL)
         return;
+    wf_comm_free_disposals(comm);
     /* The thread of the flight record must not run while MPI is finalized. */
     wf_flight_close(comm->flight);
     comm->flight = NULL;

@@ -28,6 +28,8 @@ struct weft_comm {
     void *progress_arg;
     bool in_progress;
     struct wf_flight_file *flight; /* owned; NULL: this rank has no flight record */
+    size_t n_loans;                /* see runtime/comm/ownership.h */
+    struct wf_disposal *disposals; /* owned: the list of objects that are freed at the end */
 };
 
 /* The arguments of weft_comm_open(). */

@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "compute/kern/ops.h"
 #include "runtime/comm/channels.h"
+#include "runtime/comm/ownership.h"
 
 enum {
     PIECE = 1 << 19, /* elements per piece: 4 MiB of exact sums */
@@ -256,6 +257,7 @@ enum weft_status wf_group_reduce(struct wf_group *g, uint64_t step, struct weft_
         return WEFT_OK;
     g->step = step;
     g->reducing = true;
+    wf_comm_lend(g->setup.comm);
     g->overflowed = false;
     g->next_post = g->next_sum = 0;
     WEFT_TRY(post_pieces(g, err));
@@ -290,7 +292,10 @@ enum weft_status wf_group_progress(struct wf_group *g, bool *done, struct weft_e
     if (g->next_sum < g->n_pieces)
         return WEFT_OK;
     WEFT_TRY(all_sent(g, done, err));
-    g->reducing = !*done;
+    if (*done) {
+        g->reducing = false;
+        wf_comm_end_loan(g->setup.comm);
+    }
     return WEFT_OK;
 }
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/input.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "config/json_input.h"
 #include "planning/spec/hf_config.h"
 
 enum {
@@ -241,12 +241,15 @@ static enum weft_status open_index(struct wf_hf *hf, const char *path, struct we
     size_t len;
     WEFT_TRY(wf_file_read(path, MAX_INDEX_BYTES, &text, &len, err));
     json_error_t why;
-    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    json_t *root = NULL;
+    enum weft_status st =
+        wf_json_load(text, len, JSON_REJECT_DUPLICATES, path, &root, &why, err);
     free(text);
+    WEFT_TRY(st);
     if (root == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s:%d:%d: not valid JSON: %s", path, why.line,
                          why.column, wf_printable(why.text).at);
-    enum weft_status st = open_mapped(hf, path, json_object_get(root, "weight_map"), err);
+    st = open_mapped(hf, path, json_object_get(root, "weight_map"), err);
     json_decref(root);
     return st;
 }

@@ -3,7 +3,6 @@
 #include "training/ckpt/safetensors.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -13,6 +12,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "base/size.h"
+#include "config/json_input.h"
 #include "training/ckpt/half.h"
 #include "training/ckpt/safetensors_priv.h"
 
@@ -138,7 +138,7 @@ static enum weft_status parse_header(struct wf_safetensors *s, const char *text,
                          s->path, end - 1 + LENGTH_BYTES);
     WEFT_TRY(scan_header(s, text, end, err));
     json_error_t why;
-    s->header = json_loadb(text, end, JSON_REJECT_DUPLICATES, &why);
+    WEFT_TRY(wf_json_load(text, end, JSON_REJECT_DUPLICATES, s->path, &s->header, &why, err));
     if (s->header == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: byte %d: the header is not valid JSON: %s",
                          s->path, why.position + LENGTH_BYTES, wf_printable(why.text).at);

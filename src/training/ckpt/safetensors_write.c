@@ -51,17 +51,17 @@ enum weft_status wf_safetensors_entry_size(const struct wf_safetensors_entry *e,
 
 /* -- the header ---------------------------------------------------------------------------- */
 
-/* Appends a JSON string.  Returns false if `string` is not valid UTF-8. */
-static bool add_string(struct wf_text *text, const char *string)
+/* Appends a JSON string, which must be valid UTF-8.  A lack of memory sets text->failed. */
+static void add_string(struct wf_text *text, const char *string)
 {
     json_t *value = json_string(string);
     char *quoted = json_dumps(value, JSON_ENCODE_ANY);
     json_decref(value);
     if (quoted == NULL)
-        return false;
-    wf_text_adds(text, quoted);
+        text->failed = true;
+    else
+        wf_text_adds(text, quoted);
     free(quoted);
-    return true;
 }
 
 static bool is_new_key(const struct wf_safetensors_pair *pairs, size_t i)
@@ -81,12 +81,13 @@ static enum weft_status add_metadata(struct wf_text *text,
         if (!is_new_key(pairs, i))
             return WEFT_FAIL(err, WEFT_CKPT, "metadata '%s' is listed twice",
                              wf_printable(pairs[i].key).at);
-        wf_text_addc(text, ',');
-        bool is_text = add_string(text, pairs[i].key);
-        wf_text_addc(text, ':');
-        if (!is_text || !add_string(text, pairs[i].value))
+        if (!wf_is_utf8(pairs[i].key) || !wf_is_utf8(pairs[i].value))
             return WEFT_FAIL(err, WEFT_CKPT, "metadata '%s' is not UTF-8",
                              wf_printable(pairs[i].key).at);
+        wf_text_addc(text, ',');
+        add_string(text, pairs[i].key);
+        wf_text_addc(text, ':');
+        add_string(text, pairs[i].value);
     }
     wf_text_addc(text, '}');
     return WEFT_OK;
@@ -103,8 +104,7 @@ static enum weft_status add_entry(struct wf_text *text, const struct wf_safetens
         return WEFT_FAIL(err, WEFT_CKPT, "tensor '%s' exceeds the maximum size of a file",
                          e->name);
     wf_text_addc(text, ',');
-    if (!add_string(text, e->name))
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the header of a safetensors file");
+    add_string(text, e->name);
     wf_text_addf(text, ":{\"dtype\":\"%s\",\"shape\":[",
                  e->type == WF_DTYPE_F32 ? "F32" : "BF16");
     for (uint32_t i = 0; i < e->n_dims; i++)

@@ -177,7 +177,8 @@ enum weft_status wf_ckpt_open(const char *path, bool verify, struct wf_ckpt **ou
 
 /* Opens the newest valid checkpoint in ROOT.  Sets *out to NULL if ROOT does not exist or has
  * no checkpoints.  Appends one line per skipped checkpoint to `skipped`, which may be NULL.
- * Returns WEFT_CKPT if all checkpoints were skipped. */
+ * Returns WEFT_CKPT if all checkpoints were skipped.  Only damaged checkpoints are skipped:
+ * WEFT_NOMEM and WEFT_IO end the search, because the checkpoint may be valid. */
 enum weft_status wf_ckpt_open_newest(const char *root, bool verify, struct wf_ckpt **out,
                                      struct wf_text *skipped, struct weft_error *err);
 /* Opens the newest valid checkpoint before step `below`, for callers that could not use a newer

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/size.h"
+#include "config/json_input.h"
 #include "training/ckpt/store_priv.h"
 
 static const char format_name[] = "weft checkpoint";
@@ -20,11 +21,13 @@ enum { HASH_SUFFIX_LEN = sizeof hash_suffix - 1, HASH_PREFIX_LEN = sizeof hash_p
 static enum weft_status add_string(struct wf_text *text, const char *key, const char *string,
                                    struct weft_error *err)
 {
+    if (!wf_is_utf8(string))
+        return WEFT_FAIL(err, WEFT_CKPT, "the %s of a checkpoint is not UTF-8", key);
     json_t *value = json_string(string);
     char *quoted = json_dumps(value, JSON_ENCODE_ANY);
     json_decref(value);
     if (quoted == NULL)
-        return WEFT_FAIL(err, WEFT_CKPT, "the %s of a checkpoint is not UTF-8", key);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the %s of a checkpoint", key);
     wf_text_addf(text, "\"%s\":", key);
     wf_text_adds(text, quoted);
     free(quoted);
@@ -303,10 +306,8 @@ enum weft_status wf_manifest_parse(const char *bytes, size_t len, const char *so
     if (!has_valid_hash(bytes, len))
         return fail(&r, "its hash does not match; it is truncated or was changed");
     json_error_t why;
-    json_t *top = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &why);
-    if (top == NULL && json_error_code(&why) == json_error_out_of_memory)
-        return WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for a manifest of %zu bytes",
-                         source, len);
+    json_t *top = NULL;
+    WEFT_TRY(wf_json_load(bytes, len, JSON_REJECT_DUPLICATES, source, &top, &why, err));
     if (top == NULL)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: line %d: it is not valid JSON: %s", source,
                          why.line, wf_printable(why.text).at);

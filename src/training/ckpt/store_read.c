@@ -42,17 +42,21 @@ static enum weft_status open_file(const struct wf_ckpt *s, const char *name, int
     if (fd < 0 && errno == ENOENT)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is missing", s->path, name);
 
+    if (fd < 0 && errno != ELOOP && errno != ENXIO)
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_IO),
+                         "%.160s: %s cannot be opened: %s", s->path, name, strerror(errno));
+
     struct stat st;
-    bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    if ((fd < 0 && (errno == ELOOP || errno == ENXIO)) || (fd >= 0 && !regular)) {
+    enum weft_status status = WEFT_OK;
+    if (fd >= 0 && fstat(fd, &st) != 0)
+        status = WEFT_FAIL(err, WEFT_IO, "%.160s: %s: %s", s->path, name, strerror(errno));
+    else if (fd < 0 || !S_ISREG(st.st_mode))
+        status = WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is not a regular file", s->path, name);
+    if (status != WEFT_OK) {
         if (fd >= 0)
             close(fd);
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s: %s is not a regular file", s->path, name);
+        return status;
     }
-    if (fd < 0)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s: %s cannot be opened: %s", s->path, name,
-                         strerror(errno));
-
     *out = fd;
     *size = (uint64_t)st.st_size;
     return WEFT_OK;
@@ -182,7 +186,11 @@ static enum weft_status check_unknown_files(const struct wf_ckpt *s, struct weft
     }
 
     while (dir != NULL && st == WEFT_OK) {
+        errno = 0;
         struct dirent *e = readdir(dir);
+        if (e == NULL && errno != 0)
+            st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be listed: %s", s->path,
+                           strerror(errno));
         if (e == NULL)
             break;
         if (wf_store_is_file_name(e->d_name) && json_object_get(known, e->d_name) == NULL)
@@ -432,9 +440,9 @@ enum weft_status wf_ckpt_open_at(const char *root, int root_fd, const char *name
 {
     int fd = wf_store_open_subdir(root_fd, name);
     if (fd < 0) {
-        bool missing = errno == ELOOP || errno == ENOTDIR || errno == ENOENT;
-        return WEFT_FAIL(err, missing ? WEFT_CKPT : WEFT_IO, "%.160s/%s cannot be opened: %s",
-                         root, name, errno == ELOOP ? "not a directory" : strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_CKPT),
+                         "%.160s/%s cannot be opened: %s", root, name,
+                         errno == ELOOP ? "not a directory" : strerror(errno));
     }
     return open_owned_fd(fd, wf_path_join(root, name), name, out, err);
 }
@@ -447,9 +455,10 @@ enum weft_status wf_ckpt_open(const char *path, bool verify, struct wf_ckpt **ou
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a checkpoint");
     int fd = open(trimmed, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
+        int code = errno;
         free(trimmed);
-        return WEFT_FAIL(err, errno == ENOENT || errno == ENOTDIR ? WEFT_CKPT : WEFT_IO,
-                         "%.160s cannot be opened: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(code, WEFT_CKPT), "%.160s cannot be opened: %s",
+                         path, strerror(code));
     }
 
     const char *slash = strrchr(trimmed, '/');
@@ -486,7 +495,7 @@ static enum weft_status find_newest(const char *root, int root_fd, const uint64_
         }
 
         wf_ckpt_free(s);
-        if (st == WEFT_NOMEM) /* the checkpoint itself may be valid */
+        if (st != WEFT_CKPT) /* the cause is outside of the checkpoint, which may be valid */
             return WEFT_FAIL(err, st, "%s", why.msg);
         if (skipped != NULL)
             wf_text_addf(skipped, "%s\n", why.msg);
@@ -516,7 +525,8 @@ enum weft_status wf_ckpt_open_newest_below(const char *root, uint64_t below, boo
         return WEFT_OK;
     }
     if (fd < 0)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be opened: %s", root, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_IO), "%.160s cannot be opened: %s",
+                         root, strerror(errno));
 
     uint64_t *steps = NULL;
     size_t n = 0;

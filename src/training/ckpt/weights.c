@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "config/json_input.h"
 #include "planning/spec/hf_config.h"
 #include "training/ckpt/hf.h"
 #include "training/ckpt/llmc.h"
@@ -58,8 +58,11 @@ static enum weft_status read_special_tokens(struct wf_weights *w, const char *di
     free(path);
     if (st != WEFT_OK)
         return st;
-    json_t *config = json_loadb(text, len, 0, NULL);
+    json_t *config = NULL;
+    json_error_t why;
+    st = wf_json_load(text, len, 0, dir, &config, &why, err);
     free(text);
+    WEFT_TRY(st);
     w->info.bos = token_of(config, "bos_token_id", w->info.model.vocab);
     w->info.eos = token_of(config, "eos_token_id", w->info.model.vocab);
     json_decref(config);
@@ -229,7 +232,7 @@ enum weft_status wf_weights_open(const char *path, struct wf_weights **out,
 {
     struct stat st;
     if (stat(path, &st) != 0)
-        return WEFT_FAIL(err, WEFT_CKPT,
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_CKPT),
                          "%.160s cannot be opened: %s; expected a model directory or file",
                          path, strerror(errno));
 

@@ -57,8 +57,9 @@ static enum weft_status read_bytes(const struct shard *s, int fd, uint64_t offse
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return WEFT_FAIL(err, WEFT_IO, "%.240s: at byte %" PRIu64 ": %s", s->path,
-                             offset + done, strerror(errno));
+            return WEFT_FAIL(err, wf_errno_status(errno, WEFT_IO),
+                             "%.240s: at byte %" PRIu64 ": %s", s->path, offset + done,
+                             strerror(errno));
         if (got == 0)
             return WEFT_FAIL(err, WEFT_DATA,
                              "%.240s: there is no byte %" PRIu64 ", but its header has %" PRIu64
@@ -76,10 +77,16 @@ static enum weft_status open_file(const char *path, int *fd, uint64_t *bytes,
     struct stat info;
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f < 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
-    if (fstat(f, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", path,
+                         strerror(errno));
+    enum weft_status st = WEFT_OK;
+    if (fstat(f, &info) != 0)
+        st = WEFT_FAIL(err, WEFT_IO, "%.240s: %s", path, strerror(errno));
+    else if (!S_ISREG(info.st_mode))
+        st = WEFT_FAIL(err, WEFT_DATA, "%.240s: is not a regular file", path);
+    if (st != WEFT_OK) {
         close(f);
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: is not a regular file", path);
+        return st;
     }
     *fd = f;
     *bytes = (uint64_t)info.st_size;
@@ -299,13 +306,16 @@ enum weft_status wf_shards_open_split(const char *list, const char *part,
     char pattern[4096];
     glob_t found;
     int n = snprintf(pattern, sizeof pattern, "%s/%s-*.bin", list, part);
-    bool any = n > 0 && (size_t)n < sizeof pattern && glob(pattern, 0, NULL, &found) == 0;
+    bool any = false;
+    if (n > 0 && (size_t)n < sizeof pattern)
+        WEFT_TRY(wf_paths_match(pattern, &found, &any, err));
     if (any)
         globfree(&found);
     return wf_shards_open(any ? pattern : list, out, err);
 }
 
-uint64_t wf_shards_fingerprint(const struct wf_shards *s)
+enum weft_status wf_shards_fingerprint(const struct wf_shards *s, uint64_t *out,
+                                       struct weft_error *err)
 {
     enum { SAMPLES = 64, LENGTH = 512 };
     uint64_t n = wf_shards_n_tokens(s), h = wf_hash(0, &n, sizeof n);
@@ -313,8 +323,9 @@ uint64_t wf_shards_fingerprint(const struct wf_shards *s)
         int32_t tokens[LENGTH];
         uint64_t at = n <= LENGTH ? 0 : (n - LENGTH) / (SAMPLES - 1) * i;
         size_t length = n < LENGTH ? (size_t)n : LENGTH;
-        if (wf_shards_read(s, at, length, UINT32_MAX, tokens, NULL) == WEFT_OK)
-            h = wf_hash(h, tokens, length * sizeof *tokens);
+        WEFT_TRY(wf_shards_read(s, at, length, UINT32_MAX, tokens, err));
+        h = wf_hash(h, tokens, length * sizeof *tokens);
     }
-    return h;
+    *out = h;
+    return WEFT_OK;
 }

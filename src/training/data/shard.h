@@ -53,9 +53,10 @@ const char *wf_shards_path(const struct wf_shards *s, size_t i);
 enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n,
                                 uint32_t vocab, int32_t *out, struct weft_error *err);
 
-/* Returns a hash of the number of tokens and of a sample of the tokens, which is used to
+/* Computes a hash of the number of tokens and of a sample of the tokens, which is used to
  * compare sets of shards.  Local. */
-uint64_t wf_shards_fingerprint(const struct wf_shards *s);
+enum weft_status wf_shards_fingerprint(const struct wf_shards *s, uint64_t *out,
+                                       struct weft_error *err);
 
 /* -- writing ------------------------------------------------------------------------------- */
 

@@ -68,7 +68,8 @@ static enum weft_status add_folder(struct wf_paths *paths, const char *folder,
     size_t first = paths->n;
     DIR *dir = opendir(folder);
     if (dir == NULL)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", folder, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", folder,
+                         strerror(errno));
 
     enum weft_status st = WEFT_OK;
     const struct dirent *entry;
@@ -87,18 +88,37 @@ static enum weft_status add_folder(struct wf_paths *paths, const char *folder,
     return st;
 }
 
+/* Stops a search if the cause is outside of the folder.  Folders that may not be read are
+ * skipped. */
+static int stop_search(const char *folder, int code)
+{
+    (void)folder;
+    return wf_errno_status(code, WEFT_DATA) != WEFT_DATA;
+}
+
+enum weft_status wf_paths_match(const char *pattern, glob_t *out, bool *any,
+                                struct weft_error *err)
+{
+    errno = 0;
+    int failed = glob(pattern, GLOB_NOSORT, stop_search, out);
+    if (failed == GLOB_ABORTED || failed == GLOB_NOSPACE)
+        return WEFT_FAIL(err, failed == GLOB_NOSPACE ? WEFT_NOMEM : WEFT_IO,
+                         "%.240s: cannot list the files that match this pattern: %s", pattern,
+                         failed == GLOB_NOSPACE ? "out of memory" : strerror(errno));
+    *any = failed == 0;
+    return WEFT_OK;
+}
+
 static enum weft_status add_pattern(struct wf_paths *paths, const char *pattern,
                                     struct weft_error *err)
 {
     size_t first = paths->n;
     glob_t found;
-    int failed = glob(pattern, GLOB_NOSORT, NULL, &found);
-    if (failed == GLOB_NOMATCH)
+    bool any;
+    WEFT_TRY(wf_paths_match(pattern, &found, &any, err));
+    if (!any)
         return WEFT_FAIL(err, WEFT_DATA,
                          "%.240s: no such file or folder; expected token shards", pattern);
-    if (failed != 0)
-        return WEFT_FAIL(err, failed == GLOB_NOSPACE ? WEFT_NOMEM : WEFT_DATA,
-                         "%.240s: cannot list the files that match this pattern", pattern);
     enum weft_status st = WEFT_OK;
     for (size_t i = 0; st == WEFT_OK && i < found.gl_pathc; i++)
         st = add_path(paths, NULL, found.gl_pathv[i], err);
@@ -111,6 +131,9 @@ static enum weft_status add_one(struct wf_paths *paths, const char *name,
                                 struct weft_error *err)
 {
     struct stat info;
+    if (stat(name, &info) != 0 && wf_errno_status(errno, WEFT_DATA) != WEFT_DATA)
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", name,
+                         strerror(errno));
     if (stat(name, &info) != 0)
         return add_pattern(paths, name, err);
     return S_ISDIR(info.st_mode) ? add_folder(paths, name, err)

@@ -2,6 +2,8 @@
 #ifndef TRAINING_DATA_SHARD_PRIV_H
 #define TRAINING_DATA_SHARD_PRIV_H
 
+#include <glob.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,5 +26,10 @@ struct wf_paths {
 enum weft_status wf_paths_init(struct wf_paths *paths, const char *list,
                                struct weft_error *err);
 void wf_paths_release(struct wf_paths *paths);
+
+/* Finds the paths that match a pattern, in any order.  Sets *any to false if there are none;
+ * otherwise the caller releases *out with globfree(). */
+enum weft_status wf_paths_match(const char *pattern, glob_t *out, bool *any,
+                                struct weft_error *err);
 
 #endif

@@ -62,7 +62,8 @@ static enum weft_status add_entry(struct wf_text_list *list, const char *path, i
 {
     struct stat info, link;
     if (stat(path, &info) != 0 || lstat(path, &link) != 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", path,
+                         strerror(errno));
     if (S_ISDIR(info.st_mode))
         return S_ISLNK(link.st_mode) ? WEFT_OK : add_folder(list, path, depth + 1, err);
     return S_ISREG(info.st_mode) ? add_file(list, path, &info, err) : WEFT_OK;
@@ -77,7 +78,8 @@ static enum weft_status add_folder(struct wf_text_list *list, const char *path, 
                          path, MAX_DEPTH);
     int n = scandir(path, &entries, is_visible, by_bytes);
     if (n < 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", path,
+                         strerror(errno));
 
     enum weft_status st = WEFT_OK;
     for (int i = 0; i < n; i++) {
@@ -104,7 +106,7 @@ enum weft_status wf_text_list_init(struct wf_text_list *list, const char *const 
     for (size_t i = 0; i < n_inputs; i++) {
         struct stat info;
         if (stat(inputs[i], &info) != 0)
-            return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s",
+            return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s",
                              inputs[i][0] == '\0' ? "an empty input name" : inputs[i],
                              strerror(errno));
         if (S_ISDIR(info.st_mode))
@@ -138,7 +140,8 @@ static enum weft_status count_lines(const char *path, uint64_t limit, uint64_t *
     bool blank = true;
     int c;
     if (in == NULL)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", path,
+                         strerror(errno));
     while (*n < limit && (c = getc(in)) != EOF) {
         if (c == '\n')
             blank = true;
@@ -147,8 +150,11 @@ static enum weft_status count_lines(const char *path, uint64_t limit, uint64_t *
             ++*n;
         }
     }
+    enum weft_status st = ferror(in) ? WEFT_FAIL(err, wf_errno_status(errno, WEFT_IO),
+                                                 "%.240s: %s", path, strerror(errno))
+                                     : WEFT_OK;
     fclose(in);
-    return WEFT_OK;
+    return st;
 }
 
 enum weft_status wf_text_list_count(const struct wf_text_list *list, uint64_t limit,
@@ -178,12 +184,17 @@ enum weft_status wf_text_list_split(struct wf_text_list *list, double fraction,
     struct stat info = {.st_mode = S_IFREG, .st_size = (off_t)size};
     FILE *in = fopen(file->path, "rb");
     if (in == NULL)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", file->path,
+                         strerror(errno));
     int c = fseeko(in, (off_t)cut, SEEK_SET) == 0 ? getc(in) : EOF;
     for (cut++; c != EOF && c != '\n'; cut++)
         c = getc(in);
+    int code = ferror(in) ? errno : 0;
     fclose(in);
 
+    if (code != 0)
+        return WEFT_FAIL(err, wf_errno_status(code, WEFT_IO), "%.240s: %s", file->path,
+                         strerror(code));
     if (c == EOF || cut >= size)
         return WEFT_FAIL(err, WEFT_DATA,
                          "%.240s: no line begins after %.0f %% of its bytes; a validation part "

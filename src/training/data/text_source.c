@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/size.h"
+#include "config/json_input.h"
 
 enum {
     SEGMENT_BYTES = 1 << 20,
@@ -63,9 +63,11 @@ static enum weft_status open_next(struct wf_text_reader *r, struct weft_error *e
     const struct wf_text_file *file = current(r);
     r->in = fopen(file->path, "rb");
     if (r->in == NULL)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", file->path,
+                         strerror(errno));
     if (file->begin > 0 && fseeko(r->in, (off_t)file->begin, SEEK_SET) != 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", file->path,
+                         strerror(errno));
     r->at = file->begin;
     /* In the second part of a split file, line numbers continue. */
     if (file->begin == 0)
@@ -86,7 +88,8 @@ static enum weft_status fill(struct wf_text_reader *r, struct wf_text_segment *b
         n = (size_t)rest;
     size_t got = fread(b->text + b->len, 1, n, r->in);
     if (ferror(r->in))
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", file->path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", file->path,
+                         strerror(errno));
     *ended = got < n || r->at + got == file->end;
     r->at += got;
     b->len += got;
@@ -196,7 +199,9 @@ static enum weft_status parse_line(const struct wf_text_segment *b, uint64_t num
                                    struct weft_error *err)
 {
     json_error_t why;
-    json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    json_t *root = NULL;
+    WEFT_TRY(wf_json_load(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, b->file->path,
+                          &root, &why, err));
     const json_t *text = json_object_get(root, "text");
     enum weft_status st;
     if (root == NULL)

@@ -2,7 +2,6 @@
  * untrusted input. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "base/printable.h"
+#include "config/json_input.h"
 #include "training/data/tokenizer_priv.h"
 
 enum {
@@ -49,7 +49,7 @@ fail_in(const struct loader *l, int line, const char *format, ...)
 static enum weft_status parse_json(struct loader *l, const char *text, size_t len, json_t **out)
 {
     json_error_t why;
-    *out = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    WEFT_TRY(wf_json_load(text, len, JSON_REJECT_DUPLICATES, l->name, out, &why, l->err));
     if (*out == NULL)
         return FAIL(l, "line %d: %s", why.line, wf_printable(why.text).at);
     if (!json_is_object(*out)) {
@@ -272,6 +272,8 @@ static enum weft_status add_merge(struct loader *l, size_t i, const char *left, 
         pair.right = wf_tokenizer_lookup(l->t, all + n, l->scratch.len);
     }
 
+    if (l->scratch.failed)
+        return WEFT_FAIL(l->err, WEFT_NOMEM, "no memory for merge %zu", i);
     if (pair.left == WEFT_NO_TOKEN || pair.right == WEFT_NO_TOKEN)
         return FAIL(l, "merge %zu names a token that is not in the vocabulary", i);
     int32_t result = wf_tokenizer_lookup(l->t, all, n_both);
@@ -518,7 +520,8 @@ static enum weft_status read_file(const char *path, char **text, size_t *len,
 {
     struct stat info;
     if (stat(path, &info) != 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", path,
+                         strerror(errno));
     if (!S_ISREG(info.st_mode) || info.st_size > MAX_FILE_BYTES)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: is not a file of at most %d bytes", path,
                          MAX_FILE_BYTES);
@@ -552,12 +555,6 @@ static enum weft_status open_gpt2(const char *vocab_path, const char *merges_pat
     return st;
 }
 
-static bool path_exists(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0;
-}
-
 static bool join(char *out, size_t size, const char *dir, size_t dir_len, const char *name)
 {
     int n = snprintf(out, size, "%.*s%s%s", (int)dir_len, dir, dir_len > 0 ? "/" : "", name);
@@ -571,7 +568,7 @@ enum weft_status weft_tokenizer_open(const char *path, struct weft_tokenizer **o
     struct stat info;
     size_t len = strlen(path);
     if (stat(path, &info) != 0)
-        return WEFT_FAIL(err, WEFT_DATA,
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA),
                          "%.240s: %s; expected a tokenizer.json or a folder with one", path,
                          strerror(errno));
 
@@ -590,9 +587,9 @@ enum weft_status weft_tokenizer_open(const char *path, struct weft_tokenizer **o
         !join(merges, sizeof merges, path, len, "merges.txt"))
         return WEFT_FAIL(err, WEFT_USAGE, "%.240s: the path is too long", path);
 
-    if (!is_gpt2 && path_exists(json))
+    if (!is_gpt2 && wf_is_file(json))
         return open_json(json, out, err);
-    if (!path_exists(vocab) || !path_exists(merges))
+    if (!wf_is_file(vocab) || !wf_is_file(merges))
         return WEFT_FAIL(err, WEFT_DATA,
                          "%.240s: has neither tokenizer.json nor vocab.json and merges.txt",
                          path);

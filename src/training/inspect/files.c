@@ -1,5 +1,4 @@
 /* Reads token shards, schedules, traces, settings and metrics. */
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/printable.h"
+#include "config/json_input.h"
 #include "training/data/shard.h"
 #include "training/inspect/inspect.h"
 
@@ -142,7 +142,8 @@ static enum weft_status read_lines(FILE *in, const char *path, struct wf_metrics
         }
 
         json_error_t why;
-        json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
+        json_t *root = NULL;
+        WEFT_TRY(wf_json_load(text, n, JSON_REJECT_DUPLICATES, path, &root, &why, err));
         if (root == NULL)
             return WEFT_FAIL(err, WEFT_DATA, "%.200s:%llu:%d: invalid JSON: %s", path,
                              (unsigned long long)line, why.column, wf_printable(why.text).at);

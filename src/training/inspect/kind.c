@@ -155,7 +155,8 @@ enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,
     struct stat info;
     struct file_head head;
     if (stat(path, &info) != 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.300s: %s", path,
+                         strerror(errno));
     if (!S_ISDIR(info.st_mode)) {
         WEFT_TRY(read_head(path, &head, err));
         *out = kind_of_file(path, &head);
@@ -163,7 +164,8 @@ enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,
     }
     enum wf_artifact kind = kind_of_directory(path);
     if (kind == WF_ARTIFACT_SHARDS && access(path, R_OK | X_OK) != 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.300s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.300s: %s", path,
+                         strerror(errno));
     *out = kind;
     return WEFT_OK;
 }

@@ -1,7 +1,6 @@
 /* Reads and writes plan.json. */
 #include "training/run/planfile.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "config/json_input.h"
 
 enum { MAX_FILE_BYTES = 64 << 20, MAX_ENTRIES = 1 << 20 };
 
@@ -366,7 +366,8 @@ enum weft_status wf_planfile_parse(const char *text, size_t len, const char *sou
     struct wf_planfile plan = {0};
     struct reading r = {.source = source, .err = err};
     json_error_t why;
-    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    json_t *root = NULL;
+    WEFT_TRY(wf_json_load(text, len, JSON_REJECT_DUPLICATES, source, &root, &why, err));
     if (root == NULL)
         return WEFT_FAIL(err, WEFT_DATA, "%.200s:%d:%d: not valid JSON: %s", source, why.line,
                          why.column, wf_printable(why.text).at);

@@ -210,11 +210,11 @@ static enum wf_session_end why_ended(const struct wf_session_rank *r, enum weft_
 
 /* -- saving -------------------------------------------------------------------------------- */
 
-/* Returns true for failures after which all ranks can still communicate and have the weights of
- * the previous step. */
-static bool can_save(enum weft_status st)
+/* Returns true after success and after failures that all ranks have received: they can still
+ * communicate, and they have the weights of the previous step. */
+static bool can_save(const struct wf_session_rank *r, enum weft_status st)
 {
-    return st == WEFT_OK || st == WEFT_NUMERIC || st == WEFT_DATA;
+    return st == WEFT_OK || wf_trainer_failed_together(r->trainer);
 }
 
 /* Copies the tokenizer, so that the directory of the model contains all files that weft
@@ -263,7 +263,8 @@ static enum weft_status save(struct wf_session_rank *r, struct weft_error *err)
 static enum weft_status save_after(struct wf_session_rank *r, enum weft_status st,
                                    struct weft_error *err)
 {
-    if (r->settings->log.dir == NULL || wf_trainer_steps_done(r->trainer) == 0 || !can_save(st))
+    if (r->settings->log.dir == NULL || wf_trainer_steps_done(r->trainer) == 0 ||
+        !can_save(r, st))
         return st;
     if (st == WEFT_OK)
         return save(r, err);

@@ -2,13 +2,17 @@
  * 0, and names the first difference. */
 #include "training/trainer/handshake.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
+#include "base/size.h"
 #include "base/text.h"
 #include "compute/kern/isa.h"
 #include "training/trainer/lines.h"
@@ -32,26 +36,36 @@ struct fingerprint {
 
 /* -- hashes -------------------------------------------------------------------------------- */
 
-static uint64_t hash_file(const char *path, uint64_t h)
+/* Adds the bytes of a file to a hash.  A read error is an error of this rank and no difference
+ * between ranks; ranks that all failed alike would even agree. */
+static enum weft_status hash_file(const char *path, uint64_t *hash, struct weft_error *err)
 {
     char buffer[1 << 14];
-    FILE *in = fopen(path, "rb");
-    if (in == NULL)
-        return h;
-    for (size_t n; (n = fread(buffer, 1, sizeof buffer, in)) > 0;)
-        h = wf_hash(h, buffer, n);
-    fclose(in);
-    return h;
+    uint64_t size, at = 0;
+    int fd;
+    if (access(path, R_OK) != 0 && (errno == ENOENT || errno == EACCES))
+        return WEFT_OK; /* no /proc, or a program that may only be executed */
+    WEFT_TRY(wf_file_open(path, &fd, &size, err));
+    enum weft_status st = WEFT_OK;
+    while (st == WEFT_OK && at < size) {
+        size_t n = wf_size_min(sizeof buffer, size - at);
+        st = wf_file_read_at(fd, path, at, buffer, n, err);
+        if (st == WEFT_OK)
+            *hash = wf_hash(*hash, buffer, n);
+        at += n;
+    }
+    close(fd);
+    return st;
 }
 
 /* Hashes the build and the instruction set, because builds of the same version may round
  * differently, and so may instruction sets. */
-static uint64_t hash_build(void)
+static enum weft_status hash_build(uint64_t *out, struct weft_error *err)
 {
     const char *isa = wf_isa_name(wf_isa());
     uint64_t h = wf_hash(0, isa, strlen(isa));
-    h = wf_hash(h, weft_build_info(), strlen(weft_build_info()));
-    return hash_file("/proc/self/exe", h);
+    *out = wf_hash(h, weft_build_info(), strlen(weft_build_info()));
+    return hash_file("/proc/self/exe", out, err);
 }
 
 static uint64_t hash_schedule(const struct wf_topology *l)
@@ -72,12 +86,15 @@ static uint64_t hash_schedule(const struct wf_topology *l)
     return h;
 }
 
-static uint64_t hash_data(const struct wf_trainer *t)
+static enum weft_status hash_data(const struct wf_trainer *t, uint64_t *out,
+                                  struct weft_error *err)
 {
-    const uint64_t both[] = {
-        wf_shards_fingerprint(t->data.shards),
-        t->data.val_shards == NULL ? 0 : wf_shards_fingerprint(t->data.val_shards)};
-    return wf_hash(0, both, sizeof both);
+    uint64_t both[2] = {0};
+    WEFT_TRY(wf_shards_fingerprint(t->data.shards, &both[0], err));
+    if (t->data.val_shards != NULL)
+        WEFT_TRY(wf_shards_fingerprint(t->data.val_shards, &both[1], err));
+    *out = wf_hash(0, both, sizeof both);
+    return WEFT_OK;
 }
 
 /* Returns true if the setting on this line may differ between ranks. */
@@ -217,9 +234,10 @@ static enum weft_status handshake(struct weft_comm *comm, const struct wf_train_
     struct fingerprint *fingerprints = calloc(n, sizeof *fingerprints);
     if (st == WEFT_OK && fingerprints == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to compare %u ranks", n);
+    if (st == WEFT_OK)
+        st = hash_build(&own.hash[BUILD], err);
     if (st == WEFT_OK) {
         own.settings_bytes = text.len;
-        own.hash[BUILD] = hash_build();
         own.hash[SETTINGS] = hash_settings(text.at);
         st = compare(comm, text.at, &own, fingerprints, err);
     }
@@ -242,6 +260,6 @@ enum weft_status wf_trainer_handshake(const struct wf_trainer *t,
     if (t->comm == NULL)
         return WEFT_OK;
     own.hash[SCHEDULE] = hash_schedule(&t->topology);
-    own.hash[DATA] = hash_data(t);
+    WEFT_TRY(hash_data(t, &own.hash[DATA], err));
     return handshake(t->comm, s, own, err);
 }

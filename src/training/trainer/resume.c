@@ -196,7 +196,8 @@ static enum weft_status try_to_load(const struct wf_resume_setup *setup, struct 
     WEFT_TRY(check_model(setup->model, ckpt, err));
     WEFT_TRY(check_params(setup->params, ckpt, err));
     enum weft_status st = read_ranges(setup, ckpt, &cause);
-    if (st != WEFT_OK && (setup->root == NULL || (st != WEFT_CKPT && st != WEFT_IO))) {
+    /* A cause outside of the file, such as a failed read, does not make it damaged. */
+    if (st != WEFT_OK && (setup->root == NULL || st != WEFT_CKPT)) {
         if (err != NULL)
             *err = cause;
         return st;

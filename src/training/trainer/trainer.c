@@ -115,15 +115,9 @@ enum weft_status wf_trainer_new(const struct wf_train_settings *settings,
     return WEFT_OK;
 }
 
-void wf_trainer_free(struct wf_trainer *t)
+static void free_trainer(void *trainer)
 {
-    if (t == NULL)
-        return;
-    if (t->comm != NULL) { /* comm outlives the trainer */
-        weft_comm_on_progress(t->comm, NULL, NULL);
-        weft_comm_describe(t->comm, NULL, NULL);
-    }
-    wf_checkpointer_free(t->checkpointer);
+    struct wf_trainer *t = trainer;
     wf_trainer_release_groups(t);
     wf_trainer_release_stages(t);
     wf_summaries_release(&t->summaries);
@@ -134,7 +128,25 @@ void wf_trainer_free(struct wf_trainer *t)
     free(t);
 }
 
+void wf_trainer_free(struct wf_trainer *t)
+{
+    if (t == NULL)
+        return;
+    if (t->comm != NULL) { /* comm outlives the trainer */
+        weft_comm_on_progress(t->comm, NULL, NULL);
+        weft_comm_describe(t->comm, NULL, NULL);
+    }
+    wf_checkpointer_free(t->checkpointer); /* finishes the checkpoint in progress */
+    t->disposal = (struct wf_disposal){.free_object = free_trainer, .object = t};
+    wf_comm_dispose(t->comm, &t->disposal);
+}
+
 /* -- queries ------------------------------------------------------------------------------- */
+
+bool wf_trainer_failed_together(const struct wf_trainer *t)
+{
+    return t->failed_together;
+}
 
 uint64_t wf_trainer_steps_done(const struct wf_trainer *t)
 {

@@ -60,10 +60,11 @@ struct wf_step_result {
 };
 
 /* Runs the next step.  The result is the same on all ranks.  A failed step changes neither the
- * weights nor the moments nor the step number.  Returns WEFT_DATA if the tokens of the step
- * cannot be read, and WEFT_NUMERIC if a loss or gradient is not finite or exceeds the range of
- * exact sums; the message names step, micro, layer and tensor.  After these two errors the
- * ranks can continue and save; after other errors they cannot.  Collective. */
+ * weights nor the moments nor the step number.  Returns WEFT_DATA or WEFT_IO if the tokens of
+ * the step cannot be read, and WEFT_NUMERIC if a loss or gradient is not finite or exceeds the
+ * range of exact sums; the message names step, micro, layer and tensor.  After these errors
+ * wf_trainer_failed_together() is true, and the ranks can continue and save; after other errors
+ * they cannot.  Collective. */
 enum weft_status wf_trainer_step(struct wf_trainer *t, struct wf_step_result *out,
                                  struct weft_error *err);
 
@@ -79,6 +80,11 @@ enum weft_status wf_trainer_evaluate(struct wf_trainer *t, struct wf_eval_result
 
 /* Requests a stop: the result of the next step has `stop` set on all ranks.  Local. */
 void wf_trainer_request_stop(struct wf_trainer *t);
+
+/* Returns true if the last step or evaluation failed in a way that all ranks have received:
+ * they have returned the same error, can still communicate and have the same weights as before.
+ * Local. */
+bool wf_trainer_failed_together(const struct wf_trainer *t);
 
 /* Returns the number of completed steps, including those before a resume.  Local. */
 uint64_t wf_trainer_steps_done(const struct wf_trainer *t);

@@ -34,6 +34,7 @@ static enum weft_status gather_loss(struct wf_trainer *t, const double *losses,
     if (t->comm != NULL)
         WEFT_TRY(weft_comm_broadcast(t->comm, &all, sizeof all, err));
     *sum = all.sum;
+    t->failed_together = all.status != WEFT_OK;
     if (all.status != WEFT_OK)
         return WEFT_FAIL(err, (enum weft_status)all.status, "evaluation: %.400s", all.error);
     return WEFT_OK;
@@ -61,7 +62,8 @@ static enum weft_status run_batch(struct wf_trainer *t, uint64_t batch, double *
     enum weft_status st = weft_exec_step(t->exec, &io, &cause);
     if (st == WEFT_OK)
         return WEFT_OK;
-    if (st != WEFT_NUMERIC && st != WEFT_DATA) {
+    bool no_input = got != WEFT_OK && st == got; /* this rank has sent all its messages */
+    if (!no_input && st != WEFT_NUMERIC && st != WEFT_DATA) {
         if (err != NULL)
             *err = cause;
         return st;

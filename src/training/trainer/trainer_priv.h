@@ -5,6 +5,7 @@
 #include "compute/kern/pool.h"
 #include "compute/model/stage.h"
 #include "compute/optim/adamw.h"
+#include "runtime/comm/ownership.h"
 #include "runtime/sync/group.h"
 #include "training/trainer/checkpoint.h"
 #include "training/trainer/phases.h"
@@ -75,6 +76,8 @@ struct wf_trainer {
     uint64_t done;           /* number of completed steps */
     bool evaluates;          /* the executor runs forward-only steps */
     bool stop;
+    bool failed_together; /* the last failure is one that all ranks have received */
+    struct wf_disposal disposal;
 };
 
 /* Sets an error that names the missing memory and how to reduce the need for it. */

@@ -143,6 +143,14 @@ static enum weft_status compute_gradients(struct wf_trainer *t, size_t *n_target
         snprintf(before, sizeof before, "step %llu, micro %u: ", step_number(t), where->micro);
         wf_error_wrap(&cause, before, "");
     }
+
+    /* A rank without tokens has sent all its messages, whatever the cause.  The other ranks
+     * receive the failure with its summary. */
+    if (got != WEFT_OK && st == got) {
+        *failed = got;
+        *failure = no_tokens;
+        st = WEFT_OK;
+    }
     st = keep_first(st, &cause, failed, failure);
 
     if (st == WEFT_OK && t->comm != NULL)
@@ -165,10 +173,13 @@ enum weft_status wf_trainer_step(struct wf_trainer *t, struct wf_step_result *ou
     enum weft_status failed = WEFT_OK;
     struct step_outcome all;
     size_t n_targets;
+    t->failed_together = false;
     WEFT_TRY(compute_gradients(t, &n_targets, &failed, &failure, &where, err));
     WEFT_TRY(exchange_outcome(t, n_targets, failed, &failure, where, &all, err));
-    if (all.status != WEFT_OK)
+    if (all.status != WEFT_OK) {
+        t->failed_together = true;
         return WEFT_FAIL(err, (enum weft_status)all.status, "%s", all.error);
+    }
 
     const struct wf_optim_step step = {.t = t->done + 1,
                                        .lr = wf_lr_curve_at(&t->curve, t->done),
