@@ -20,7 +20,7 @@ list(FILTER fast_sources INCLUDE REGEX "^src/compute/kern/fast/")
 list(FILTER weft_sources EXCLUDE REGEX "^src/compute/kern/fast/")
 # The fake stack of GCC's address sanitizer does not keep the alignment of vectors.
 set(vector_options $<$<C_COMPILER_ID:GNU>:--param=asan-use-after-return=0>)
-set(fast_options -ffp-contract=fast -Wno-psabi $<$<CONFIG:Release>:-O3> ${vector_options})
+set(fast_options -Wno-psabi $<$<CONFIG:Release>:-O3> ${vector_options})
 if(WEFT_FUZZ) # no fuzz target calls kernels, and clang takes minutes to instrument them
     list(APPEND fast_options -fno-sanitize=all)
 endif()
@@ -35,7 +35,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
                                 PROPERTIES COMPILE_OPTIONS
                                 "${isa_flags_avx512};-mavx512bf16;${vector_options}")
 endif()
-# Options of a source follow those of its target: -ffp-contract=fast overrides -ffp-contract=off.
 set_source_files_properties(${fast_sources} PROPERTIES COMPILE_OPTIONS "${fast_options}")
 set(fast_objects)
 foreach(isa IN LISTS isa_names)
