@@ -109,8 +109,14 @@ target_link_libraries(weft_bench PUBLIC weft_static PRIVATE weft_flags)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 add_library(weft_unpack STATIC ${unpack_sources}) # the same; the libraries do not need zlib
 target_link_libraries(weft_unpack PUBLIC weft_static PkgConfig::ZLIB PRIVATE weft_flags)
-add_executable(weft ${program_sources})
-target_link_libraries(weft PRIVATE weft_flags weft_version weft_bench weft_unpack weft_static)
+# Everything but main(), so that fuzz targets can use the commands' tables and printers.
+set(command_sources ${program_sources})
+list(REMOVE_ITEM command_sources src/cli/main.c)
+add_library(weft_commands STATIC ${command_sources}) # not installed
+target_link_libraries(weft_commands PUBLIC weft_bench weft_unpack weft_static
+                      PRIVATE weft_flags weft_version)
+add_executable(weft src/cli/main.c)
+target_link_libraries(weft PRIVATE weft_flags weft_version weft_commands)
 
 # weft_add_page(file word...): writes the output of "weft help <words>" to a file.
 function(weft_add_page file)
