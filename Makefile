@@ -25,6 +25,8 @@
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# Many tests wait for time-outs most of the time, so that more tests than cores run at once.
+TEST_JOBS ?= $(shell echo $$(($(JOBS) + 2)))
 
 MAKEFLAGS += --no-print-directory
 
@@ -47,7 +49,7 @@ setup-browser:
 	@tools/setup.sh --browser
 
 test: setup all
-	@ctest --preset release -j $(JOBS)
+	@ctest --preset release -j $(TEST_JOBS)
 
 test-deep: setup all
 	@ctest --preset deep -j $(JOBS)

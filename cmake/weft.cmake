@@ -20,7 +20,7 @@ list(FILTER fast_sources INCLUDE REGEX "^src/compute/kern/fast/")
 list(FILTER weft_sources EXCLUDE REGEX "^src/compute/kern/fast/")
 # The fake stack of GCC's address sanitizer does not keep the alignment of vectors.
 set(vector_options $<$<C_COMPILER_ID:GNU>:--param=asan-use-after-return=0>)
-set(fast_options -ffp-contract=fast -Wno-psabi $<$<CONFIG:Release>:-O3> ${vector_options})
+set(fast_options -Wno-psabi $<$<CONFIG:Release>:-O3> ${vector_options})
 if(WEFT_FUZZ) # no fuzz target calls kernels, and clang takes minutes to instrument them
     list(APPEND fast_options -fno-sanitize=all)
 endif()
@@ -35,7 +35,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
                                 PROPERTIES COMPILE_OPTIONS
                                 "${isa_flags_avx512};-mavx512bf16;${vector_options}")
 endif()
-# Options of a source follow those of its target: -ffp-contract=fast overrides -ffp-contract=off.
 set_source_files_properties(${fast_sources} PROPERTIES COMPILE_OPTIONS "${fast_options}")
 set(fast_objects)
 foreach(isa IN LISTS isa_names)
@@ -110,8 +109,14 @@ target_link_libraries(weft_bench PUBLIC weft_static PRIVATE weft_flags)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 add_library(weft_unpack STATIC ${unpack_sources}) # the same; the libraries do not need zlib
 target_link_libraries(weft_unpack PUBLIC weft_static PkgConfig::ZLIB PRIVATE weft_flags)
-add_executable(weft ${program_sources})
-target_link_libraries(weft PRIVATE weft_flags weft_version weft_bench weft_unpack weft_static)
+# Everything but main(), so that fuzz targets can use the commands' tables and printers.
+set(command_sources ${program_sources})
+list(REMOVE_ITEM command_sources src/cli/main.c)
+add_library(weft_commands STATIC ${command_sources}) # not installed
+target_link_libraries(weft_commands PUBLIC weft_bench weft_unpack weft_static
+                      PRIVATE weft_flags weft_version)
+add_executable(weft src/cli/main.c)
+target_link_libraries(weft PRIVATE weft_flags weft_version weft_commands)
 
 # weft_add_page(file word...): writes the output of "weft help <words>" to a file.
 function(weft_add_page file)

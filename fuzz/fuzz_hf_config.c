@@ -1,9 +1,10 @@
 /* Parses any bytes as a config.json.  Checks that an accepted model is unchanged after
- * writing and reading. */
+ * writing and reading.  The mutator edits JSON values. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "mutate.h"
 #include "planning/spec/hf_config.h"
 #include "require.h"
 
@@ -41,4 +42,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(same(&m, &again));
     wf_text_release(&text);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    return mutate_json_text(data, size, max_size, seed);
 }

@@ -1,13 +1,9 @@
 /* Opens any bytes as a model file of llm.c.  Checks that all tensors of an accepted file are
  * readable. */
-#define _GNU_SOURCE /* memfd_create */
-
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "memory_file.h"
 #include "require.h"
 #include "training/ckpt/llmc.h"
 
@@ -24,10 +20,7 @@ static void read_one(const struct wf_llmc *f, const char *name, uint64_t rows, u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[64];
-    int fd = memfd_create("llmc", 0);
-    require(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const char *path = memory_file(data, size);
     struct wf_llmc *f = NULL;
     struct weft_error err = {.msg = ""};
     enum weft_status st = wf_llmc_open(path, &f, &err);
@@ -41,6 +34,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(f == NULL && err.msg[0] != '\0' && err.status == st);
     }
     wf_llmc_free(f);
-    close(fd);
     return 0;
 }

@@ -1,10 +1,13 @@
 /* Parses any bytes as a schedule.  Checks that an accepted schedule is unchanged after printing
- * and parsing, and that a correct one can be lowered and timed. */
+ * and parsing, and that a correct one can be lowered and timed.  The mutator edits the actions of
+ * an accepted schedule, or generates another one. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+#include "mutate.h"
 #include "require.h"
 #include "weft/timing.h"
 #include "weft/verify.h"
@@ -106,4 +109,174 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_schedule(s);
     weft_schedule_free(s);
     return 0;
+}
+
+/* -- the mutator --------------------------------------------------------------------------- */
+
+enum { MAX_ROWS = 16, MAX_ACTIONS = 512 };
+
+/* The rows of a schedule.  A pair is two actions, of which the first is marked. */
+struct rows {
+    struct weft_action at[MAX_ROWS][MAX_ACTIONS];
+    size_t len[MAX_ROWS];
+    size_t n;
+};
+
+static bool copy_rows(const struct weft_schedule *s, struct rows *out)
+{
+    out->n = weft_schedule_placement(s)->n_ranks;
+    if (out->n > MAX_ROWS)
+        return false;
+    for (size_t i = 0; i < out->n; i++) {
+        struct weft_action_span row = weft_schedule_rank(s, (uint32_t)i);
+        if (row.len > MAX_ACTIONS)
+            return false;
+        memcpy(out->at[i], row.at, row.len * sizeof *row.at);
+        out->len[i] = row.len;
+    }
+    return true;
+}
+
+/* Generates a small schedule, sometimes with messages. */
+static bool generate_rows(struct random_numbers *r, struct rows *out)
+{
+    size_t n;
+    const struct weft_generator *all = weft_generator_list(&n);
+    struct weft_gen_params params = {.ranks = 1 + random_below(r, 4),
+                                     .micros = 1 + random_below(r, 6)};
+    struct weft_schedule *s = NULL, *lowered = NULL;
+    const char *name = all[random_below(r, (uint32_t)n)].name;
+    if (weft_schedule_generate(name, &params, &s, NULL) != WEFT_OK)
+        return false;
+    int how = (int)random_below(r, 2 * WEFT_N_LOWERINGS);
+    if (how < WEFT_N_LOWERINGS)
+        weft_schedule_lower(s, (enum weft_lowering)how, &lowered, NULL);
+    bool ok = copy_rows(lowered != NULL ? lowered : s, out);
+    weft_schedule_free(lowered);
+    weft_schedule_free(s);
+    return ok;
+}
+
+/* Inserts an action at a random place. */
+static void insert(struct rows *rows, size_t row, struct weft_action a,
+                   struct random_numbers *r)
+{
+    size_t n = rows->len[row], at = random_below(r, (uint32_t)n + 1);
+    if (n == MAX_ACTIONS)
+        return;
+    memmove(&rows->at[row][at + 1], &rows->at[row][at], (n - at) * sizeof a);
+    rows->at[row][at] = a;
+    rows->len[row]++;
+}
+
+static void edit_rows(struct rows *rows, struct random_numbers *r)
+{
+    size_t row = random_below(r, (uint32_t)rows->n), other = random_below(r, (uint32_t)rows->n);
+    if (rows->len[row] == 0)
+        return;
+    size_t at = random_below(r, (uint32_t)rows->len[row]);
+    struct weft_action *a = &rows->at[row][at], copy = *a;
+
+    switch (random_below(r, 9)) {
+    case 0: /* exchange neighbours */
+        if (at + 1 < rows->len[row]) {
+            *a = a[1];
+            a[1] = copy;
+        }
+        break;
+    case 1: /* move */
+    case 2: /* remove */
+        memmove(a, a + 1, (rows->len[row] - at - 1) * sizeof *a);
+        rows->len[row]--;
+        if (random_below(r, 2) == 0)
+            insert(rows, other, copy, r);
+        break;
+    case 3:
+        insert(rows, other, copy, r);
+        break;
+    case 4:
+        a->kind = random_below(r, WEFT_N_ACT_KINDS) & 0x7f;
+        break;
+    case 5:
+        a->stage = random_below(r, 8) & 0x7fff;
+        break;
+    case 6:
+        a->micro = random_below(r, 8);
+        break;
+    case 7:
+        a->paired = !a->paired;
+        break;
+    case 8: /* another rank */
+        if (rows->n < MAX_ROWS) {
+            memcpy(rows->at[rows->n], rows->at[row], sizeof rows->at[row]);
+            rows->len[rows->n++] = rows->len[row];
+        }
+        break;
+    }
+}
+
+static void add_action(struct wf_text *out, struct weft_action a)
+{
+    wf_text_addf(out, "%u%s", (unsigned)a.stage, weft_act_name(a.kind));
+    if (weft_act_has_micro(a.kind))
+        wf_text_addf(out, "%u", (unsigned)a.micro);
+}
+
+static void print_rows(const struct rows *rows, struct wf_text *out)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        for (size_t k = 0; k < rows->len[i]; k++) {
+            bool pair = rows->at[i][k].paired && k + 1 < rows->len[i];
+            wf_text_adds(out, k > 0 ? "," : "");
+            wf_text_adds(out, pair ? "(" : "");
+            add_action(out, rows->at[i][k]);
+            if (pair) {
+                wf_text_addc(out, ';');
+                add_action(out, rows->at[i][++k]);
+                wf_text_adds(out, ")OVERLAP_F_B");
+            }
+        }
+        wf_text_addc(out, '\n');
+    }
+}
+
+/* Prints a header with the sizes of the rows. */
+static void print_sizes(const struct rows *rows, struct wf_text *out)
+{
+    uint32_t stages = 1, micros = 1;
+    for (size_t i = 0; i < rows->n; i++)
+        for (size_t k = 0; k < rows->len[i]; k++) {
+            struct weft_action a = rows->at[i][k];
+            stages = a.stage >= stages ? a.stage + 1u : stages;
+            micros = weft_act_has_micro(a.kind) && a.micro >= micros ? a.micro + 1 : micros;
+        }
+    wf_text_addf(out, "# weft schedule 1\n# weft ranks %zu stages %u micros %u\n", rows->n,
+                 stages, micros);
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    static struct rows rows;
+    struct random_numbers r = {seed, 0};
+    struct weft_schedule *s = NULL;
+    struct wf_text text = {0};
+    size_t n = 0;
+
+    uint32_t how = random_below(&r, 16);
+    bool ok = how == 1 && generate_rows(&r, &rows);
+    if (how > 1 && weft_schedule_parse((char *)data, size, "", &s, NULL) == WEFT_OK)
+        ok = copy_rows(s, &rows);
+    weft_schedule_free(s);
+    if (!ok)
+        return LLVMFuzzerMutate(data, size, max_size);
+
+    for (uint32_t i = random_below(&r, 4) + (how > 1); i > 0; i--)
+        edit_rows(&rows, &r);
+    if (random_below(&r, 2) == 0)
+        print_sizes(&rows, &text);
+    print_rows(&rows, &text);
+    if (!text.failed)
+        n = put_text(data, max_size, text.at, text.len);
+    wf_text_release(&text);
+    return n > 0 ? n : LLVMFuzzerMutate(data, size, max_size);
 }

@@ -1,13 +1,9 @@
 /* Opens any bytes as a token shard.  Checks that all tokens of an accepted
  * shard are readable. */
-#define _GNU_SOURCE /* memfd_create */
-
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "memory_file.h"
 #include "require.h"
 #include "training/data/shard.h"
 
@@ -27,10 +23,7 @@ static void read_all(const struct wf_shards *s, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[64];
-    int fd = memfd_create("shard", 0);
-    require(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const char *path = memory_file(data, size);
     struct wf_shards *s = NULL;
     struct weft_error err = {.msg = ""};
     enum weft_status st = wf_shards_open(path, &s, &err);
@@ -39,6 +32,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         require(s == NULL && err.msg[0] != '\0' && err.status == st);
     wf_shards_free(s);
-    close(fd);
     return 0;
 }

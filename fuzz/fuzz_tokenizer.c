@@ -1,11 +1,12 @@
 /* Parses a tokenizer.json, followed by a zero byte and a text.  Checks that an error has one
  * line, that tokens decode to the text, at once or in parts, and that an accepted tokenizer is
- * unchanged after writing and reading. */
+ * unchanged after writing and reading.  The mutator edits JSON values or bytes of the text. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "mutate.h"
 #include "require.h"
 #include "training/data/tokenizer_priv.h"
 
@@ -126,12 +127,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = nul == NULL ? all : nul + 1;
     size_t len = nul == NULL ? size : size - json_len - 1;
     parse(all, json_len, text, len);
-    struct weft_tokenizer *t = usual();
+    static struct weft_tokenizer *t;
+    t = t != NULL ? t : usual();
     for (int split = WF_SPLIT_GPT2; split <= WF_SPLIT_QWEN2; split++) {
         t->split = (enum wf_split)split;
         round_trip(t, text, len);
     }
     check_encoder(t, text, len);
-    weft_tokenizer_free(t);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    const uint8_t *nul = size == 0 ? NULL : memchr(data, '\0', size);
+    size_t json_len = nul == NULL ? size : (size_t)(nul - data), rest = size - json_len;
+    if (size >= max_size) /* there may be no room for a part */
+        return LLVMFuzzerMutate(data, size, max_size);
+    if (seed % 2 == 0 && nul != NULL)
+        return json_len + 1 +
+               LLVMFuzzerMutate(data + json_len + 1, rest - 1, max_size - json_len - 1);
+
+    /* The text is moved to the end of the buffer, and back behind the new JSON. */
+    uint8_t *end = data + max_size - rest;
+    memmove(end, data + json_len, rest);
+    json_len = mutate_json_text(data, json_len, max_size - rest, seed / 2);
+    memmove(data + json_len, end, rest);
+    return json_len + rest;
 }

@@ -1,4 +1,5 @@
-/* Runs a fuzz target over stored inputs, without libFuzzer.
+/* Runs a fuzz target over stored inputs, without libFuzzer.  If the target has a mutator, runs
+ * mutants of each input as well: the same ones every time.
  *
  * Every argument is a file or a directory; directories are read in name order.  The empty input
  * always runs first, so no corpus needs to contain it.  The exit code is 1 if a file cannot be
@@ -12,7 +13,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "mutate.h"
+
+enum { MAX_MUTANT = 1 << 14, N_MUTANTS = 100 };
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Targets without a mutator do not define it. */
+__attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
+                                                     size_t max_size, unsigned seed);
 
 static int fail(const char *path, const char *why)
 {
@@ -20,12 +29,56 @@ static int fail(const char *path, const char *why)
     return -1;
 }
 
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size)
+{
+    static struct random_numbers r;
+    size_t at = random_below(&r, (uint32_t)size + 1);
+    if (at < size && random_below(&r, 2) == 0)
+        data[at] ^= (uint8_t)(1u << random_below(&r, 8));
+    else if (size < max_size) {
+        memmove(data + at + 1, data + at, size - at);
+        data[at] = (uint8_t)random_below(&r, 256);
+        size++;
+    }
+    return size;
+}
+
+/* Runs the target with a buffer of exactly this size, so that a sanitizer detects reads past the
+ * end. */
+static int run_copy(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size > 0 ? size : 1);
+    if (copy == NULL)
+        return -1;
+    if (size > 0)
+        memcpy(copy, data, size);
+    LLVMFuzzerTestOneInput(copy, size);
+    free(copy);
+    return 0;
+}
+
+/* Runs mutants of an input; each is a mutant of the previous one.  Returns their number. */
+static int run_mutants(const char *path, const uint8_t *data, size_t size)
+{
+    static uint8_t mutant[MAX_MUTANT];
+    if (LLVMFuzzerCustomMutator == NULL || size > MAX_MUTANT / 2)
+        return 0;
+    memcpy(mutant, data, size);
+    for (unsigned seed = 0; seed < N_MUTANTS; seed++) {
+        size = LLVMFuzzerCustomMutator(mutant, size, sizeof mutant, seed);
+        if (size > sizeof mutant)
+            return fail(path, "the mutator exceeds its buffer");
+        if (run_copy(mutant, size) != 0)
+            return fail(path, "out of memory");
+    }
+    return N_MUTANTS;
+}
+
 static int replay_file(const char *path, size_t size)
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL)
         return fail(path, strerror(errno));
-    /* A buffer of exactly this size, so that a sanitizer detects reads past the end. */
     uint8_t *data = malloc(size > 0 ? size : 1);
     if (data == NULL) {
         fclose(file);
@@ -33,10 +86,15 @@ static int replay_file(const char *path, size_t size)
     }
     size_t got = fread(data, 1, size, file);
     fclose(file);
-    if (got == size)
+    int n_mutants = 0;
+    if (got == size) {
         LLVMFuzzerTestOneInput(data, size);
+        n_mutants = run_mutants(path, data, size);
+    }
     free(data);
-    return got == size ? 1 : fail(path, "shorter than it was");
+    if (got != size)
+        return fail(path, "shorter than it was");
+    return n_mutants < 0 ? -1 : 1 + n_mutants;
 }
 
 static int replay_path(const char *path);

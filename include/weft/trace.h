@@ -162,7 +162,8 @@ WEFT_API enum weft_status weft_trace_parse(const char *text, size_t len, const c
  *     WAIT_SEND_F .. and
  *     WAIT_REDUCE_GRAD       lane wait, with the action that is waited for
  *
- * Times are whole nanoseconds (unit_seconds is 1e-9) since the first event of the step.  The
+ * Times are whole nanoseconds (unit_seconds is 1e-9) since the start of the step, which is
+ * the first event of the rank that computes first; what other ranks do earlier is cut off.  The
  * k-th occurrence of an action in a file belongs to step k.  The trace has one step that is
  * complete in all files: it has every action that occurs in the file, and no backward starts
  * before its forward. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/model.h"
@@ -80,7 +81,7 @@ static enum weft_status to_hf(const struct weft_checkpoint *from, const char *ou
     const struct weft_model *m = weft_checkpoint_model(from);
     struct wf_convert_result r;
     WEFT_TRY(wf_convert_to_hf(wf_checkpoint_weights(from), out, how, &r, err));
-    printf("%s: %s, %u layer%s of dimension %u, %zu tensors, %s\n", out,
+    printf("%s: %s, %u layer%s of dimension %u, %zu tensors, %s\n", wf_shown(out).at,
            weft_arch_name(m->arch), m->layers, wf_plural(m->layers), m->dim, r.n_tensors,
            wf_dtype_name(how->type));
     return WEFT_OK;
@@ -92,8 +93,9 @@ static enum weft_status to_ckpt(const struct weft_checkpoint *from, const char *
     struct wf_convert_result r;
     WEFT_TRY(wf_convert_to_checkpoint(wf_checkpoint_weights(from), out, how, &r, err));
     if (r.tokenizer_error[0] != '\0')
-        fprintf(stderr, "weft: warning: the tokenizer is left out: %s\n", r.tokenizer_error);
-    printf("%s: a checkpoint of step %llu, %zu tensors, moments zero\n", out,
+        fprintf(stderr, "weft: warning: the tokenizer is left out: %s\n",
+                wf_shown(r.tokenizer_error).at);
+    printf("%s: a checkpoint of step %llu, %zu tensors, moments zero\n", wf_shown(out).at,
            (unsigned long long)how->step, r.n_tensors);
     return WEFT_OK;
 }

@@ -69,16 +69,23 @@ static enum weft_status print_json(FILE *out, const struct wf_plan *p, bool even
     return j.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to print the whole plan") : WEFT_OK;
 }
 
+static void add_layout(struct wf_text *text, const struct weft_partition *p)
+{
+    char *layout = NULL;
+    if (weft_partition_print_pattern(p, &layout, NULL) == WEFT_OK)
+        wf_text_addf(text, "layout            %s\n", layout);
+    else
+        text->failed = true;
+    free(layout);
+}
+
 static enum weft_status print_text(FILE *out, const struct wf_plan *p,
                                    const struct wf_plan_settings *s, struct weft_error *err)
 {
     struct wf_text text = {0};
     wf_plan_print_text(&text, p, s->schedule, wf_style_for(out, s->color, s->width));
-    char *layout = NULL;
-    if ((s->partition != NULL || s->layers_per_stage != NULL) &&
-        weft_partition_print_pattern(&p->partition, &layout, NULL) == WEFT_OK)
-        wf_text_addf(&text, "layout            %s\n", layout);
-    free(layout);
+    if (s->partition != NULL || s->layers_per_stage != NULL)
+        add_layout(&text, &p->partition);
     for (uint32_t r = 0; p->lowered != NULL && r < p->metrics.n_ranks; r++) {
         char *row = NULL;
         if (weft_schedule_print_rank(p->lowered, r, " ", &row, NULL) == WEFT_OK)

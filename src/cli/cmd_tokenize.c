@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/cli.h"
 #include "terminal/bar.h"
 #include "training/jobs/tokenize.h"
@@ -129,7 +130,7 @@ static void print_result(const struct tokenize_settings *s, const struct wf_toke
         print_part("train", &r->train);
         print_part("val", &r->val);
     }
-    printf("%-8s %s\n", "output", s->out);
+    printf("%-8s %s\n", "output", wf_shown(s->out).at);
 }
 
 static enum weft_status tokenize(const struct tokenize_settings *s, struct wf_text_list *list,

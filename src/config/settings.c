@@ -189,6 +189,17 @@ void wf_settings_release(struct wf_setting_list list, void *settings)
         }
 }
 
+/* Stores the default of a setting.  The name is printed only for an error: defaults are valid. */
+static enum weft_status store_default(const struct wf_setting *row, void *settings,
+                                      struct weft_error *err)
+{
+    char name[WF_SETTING_NAME];
+    if (wf_setting_store(row, row->fallback, "", settings, NULL) == WEFT_OK)
+        return WEFT_OK;
+    print_name(row, name);
+    return wf_setting_store(row, row->fallback, name, settings, err);
+}
+
 enum weft_status wf_settings_init(struct wf_setting_list list, void *settings,
                                   struct weft_error *err)
 {
@@ -196,10 +207,7 @@ enum weft_status wf_settings_init(struct wf_setting_list list, void *settings,
         if (list.at[i].type == WF_SETTING_STRING)
             *(char **)field_of(&list.at[i], settings) = NULL;
     for (size_t i = 0; i < list.n; i++) {
-        char name[WF_SETTING_NAME];
-        print_name(&list.at[i], name);
-        enum weft_status st =
-            wf_setting_store(&list.at[i], list.at[i].fallback, name, settings, err);
+        enum weft_status st = store_default(&list.at[i], settings, err);
         if (st != WEFT_OK) {
             wf_settings_release(list, settings);
             return st;

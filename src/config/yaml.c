@@ -38,14 +38,21 @@ static yaml_mark_t mark_of(const yaml_parser_t *parser, const char *text, size_t
     return mark;
 }
 
+/* libyaml reports some failed allocations without an error code.  A syntax error always has a
+ * description. */
+static bool lacks_memory(const yaml_parser_t *parser)
+{
+    return parser->error == YAML_MEMORY_ERROR || parser->problem == NULL;
+}
+
 static enum weft_status fail_parse(const yaml_parser_t *parser, const char *text, size_t len,
                                    const char *source, struct weft_error *err)
 {
     yaml_mark_t mark = mark_of(parser, text, len);
-    if (parser->error == YAML_MEMORY_ERROR)
+    if (lacks_memory(parser))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source);
     return WEFT_FAIL(err, WEFT_USAGE, "%.80s:%zu:%zu: %s", source, mark.line + 1,
-                     mark.column + 1, parser->problem != NULL ? parser->problem : "not YAML");
+                     mark.column + 1, parser->problem);
 }
 
 /* Rejects a second document, which would otherwise be ignored silently. */
@@ -57,7 +64,7 @@ static enum weft_status check_single(yaml_parser_t *parser, const char *source,
     bool empty = read && yaml_document_get_root_node(&more) == NULL;
     if (read)
         yaml_document_delete(&more);
-    if (!read && parser->error == YAML_MEMORY_ERROR)
+    if (!read && lacks_memory(parser))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source);
     return empty ? WEFT_OK
                  : WEFT_FAIL(err, WEFT_USAGE,

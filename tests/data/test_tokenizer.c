@@ -345,6 +345,8 @@ static struct bad_case {
     {"a merge that is a number", "\"he l\"", "7", "merge 2 is not a pair"},
     {"merges that are not a list", "\"merges\":[", "\"merges\":{},\"m\":[",
      "merges is not a list"},
+    {"an id far beyond the tokens", "\"id\":260", "\"id\":2000000",
+     "has the id 2000000, but only"},
     {"an added id that is taken", "\"id\":260", "\"id\":5", "id 5 is used twice"},
     {"an added token without text", "\"content\":\"<|endoftext|>\"", "\"content\":\"\"",
      "no content"},

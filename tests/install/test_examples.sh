@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds every program of examples/ (a file, or a directory with main.c) against an installation, as C11 and as C++17 without warnings, and runs
-# it as its first comment shows: "./a.out ..." on threads, "mpirun -n N ./a.out ..." under every MPI that is
-# installed.  The public headers compile as C++17, too.
+# Builds every program of examples/ (a file, or a directory with main.c) against an installation, as C11 and
+# as C++17 without warnings, and runs it as its first comment shows: "./a.out ..." on threads; as C11 also
+# "mpirun -n N ./a.out ..." under every MPI that is installed.  The public headers compile as C++17, too.
 set -euo pipefail
 : "${WEFT_BUILD_DIR:?}" "${WEFT_SOURCE_DIR:?}" "${CMAKE:=cmake}" "${CC:=cc}" "${CXX:=g++}"
 
@@ -58,24 +58,25 @@ run() {
     n_runs=$((n_runs + 1))
 }
 
-# run_all PROGRAM SOURCE: runs the commands of the first comment.  A description follows two blanks.
+# run_all PROGRAM SOURCE MPI...: runs the commands of the first comment.  A description follows two blanks.
 run_all() {
-    local line words n=0
+    local program=$1 source=$2 line words n=0
+    shift 2
     while IFS= read -r line; do
         read -ra words <<<"${line%%  *}"
         n=$((n + 1))
         case ${words[0]} in
-        ./a.out) run "$1" "${words[@]:1}" ;;
+        ./a.out) run "$program" "${words[@]:1}" ;;
         mpirun) # -n N ./a.out ...
-            for mpi in "${mpis[@]}"; do
-                run "mpirun.$mpi" -n "${words[2]}" "$1" "${words[@]:4}"
+            for mpi; do
+                run "mpirun.$mpi" -n "${words[2]}" "$program" "${words[@]:4}"
             done
             ;;
         esac
-    done < <(sed -n '1,/\*\//s/^ \*  *\(\(\.\/a\.out\|mpirun\).*\)/\1/p' "$2" | sed 's/ *\*\/$//')
+    done < <(sed -n '1,/\*\//s/^ \*  *\(\(\.\/a\.out\|mpirun\).*\)/\1/p' "$source" | sed 's/ *\*\/$//')
     [ "$n" -gt 0 ] || fail "$what: the first comment has no line './a.out ...'"
     # A program that starts ranks under MPI shows it.
-    ! grep -q weft_comm_run_mpi "$2" || sed '/\*\//q' "$2" | grep -q 'mpirun -n [0-9]' ||
+    ! grep -q weft_comm_run_mpi "$source" || sed '/\*\//q' "$source" | grep -q 'mpirun -n [0-9]' ||
         fail "$what: the first comment has no line 'mpirun -n N ./a.out ...'"
 }
 
@@ -87,7 +88,10 @@ for source in "$WEFT_SOURCE_DIR"/examples/*.c "$WEFT_SOURCE_DIR"/examples/*/main
         # shellcheck disable=SC2086 # words
         $compiler "${warnings[@]}" -O1 "${sources[@]}" -x none "${flags[@]}" -lm -o "$folder/example" ||
             fail "$what: does not compile without warnings"
-        run_all "$folder/example" "$source"
+        case $compiler in
+        *c++*) run_all "$folder/example" "$source" ;;
+        *) run_all "$folder/example" "$source" "${mpis[@]}" ;;
+        esac
     done
 done
 echo "examples: $n_runs runs; ${#compilers[@]} languages; MPI: ${mpis[*]:-none}"

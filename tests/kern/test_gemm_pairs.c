@@ -7,11 +7,10 @@
 static inline __m512 pair_dot(__m512 acc, __m512i a, __m512i b)
 {
     const __m512i high = _mm512_set1_epi32((int)0xffff0000);
-    __m512 even =
-        _mm512_mul_ps((__m512)_mm512_slli_epi32(a, 16), (__m512)_mm512_slli_epi32(b, 16));
-    __m512 odd =
-        _mm512_mul_ps((__m512)_mm512_and_si512(a, high), (__m512)_mm512_and_si512(b, high));
-    return _mm512_add_ps(_mm512_add_ps(acc, even), odd);
+    __m512 odd = _mm512_fmadd_ps((__m512)_mm512_and_si512(a, high),
+                                 (__m512)_mm512_and_si512(b, high), acc);
+    return _mm512_fmadd_ps((__m512)_mm512_slli_epi32(a, 16), (__m512)_mm512_slli_epi32(b, 16),
+                           odd);
 }
 
 #define PAIR_DOT(acc, a, b) pair_dot(acc, a, b)

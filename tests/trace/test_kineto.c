@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -143,17 +144,17 @@ static void two_files(void **state)
         t = profiles(order == 0 ? two_ranks : reversed, 2);
         assert_int_equal(t.n_ranks, 2);
         assert_int_equal(t.n_micros, 1);
-        /* Time 0 is the posting of 1RECV_F0 at 1 us. */
-        has_event(&t, "1 receive 1RECV_F0", 0, 15000);
-        has_event(&t, "0 compute 0F0", 2000, 10000);
-        has_event(&t, "0 send 0SEND_F0", 12000, 500);
-        has_event(&t, "1 wait 1F0", 2000, 13000);
-        has_event(&t, "1 compute 1F0", 15000, 7000);
-        has_event(&t, "0 wait 0B0", 19000, 12250);
-        has_event(&t, "0 compute 0B0", 31250, 12750);
-        has_event(&t, "1 collective 1REDUCE_GRAD", 29000, 2000);
-        has_event(&t, "1 wait 1SEND_B0", 31000, 1500);
-        has_event(&t, "1 wait 1REDUCE_GRAD", 32500, 1);
+        /* Time 0 is the start of 0F0 at 3 us.  1RECV_F0 was posted at 1 us. */
+        has_event(&t, "1 receive 1RECV_F0", 0, 13000);
+        has_event(&t, "0 compute 0F0", 0, 10000);
+        has_event(&t, "0 send 0SEND_F0", 10000, 500);
+        has_event(&t, "1 wait 1F0", 0, 13000);
+        has_event(&t, "1 compute 1F0", 13000, 7000);
+        has_event(&t, "0 wait 0B0", 17000, 12250);
+        has_event(&t, "0 compute 0B0", 29250, 12750);
+        has_event(&t, "1 collective 1REDUCE_GRAD", 27000, 2000);
+        has_event(&t, "1 wait 1SEND_B0", 29000, 1500);
+        has_event(&t, "1 wait 1REDUCE_GRAD", 30500, 1);
         assert_int_equal(t.n_events, 11);
         weft_trace_release(&t);
     }
@@ -381,6 +382,43 @@ static void rejected(void **state)
     assert_non_null(strstr(err.msg, "file1: rank 0 is also the rank of file0"));
 }
 
+/* Every RECV contains every receive: reading takes n log n steps, not n * n, which would take
+ * minutes. */
+static void overlapping_receives(void **state)
+{
+    enum { N = 500000, HANG_SECONDS = 200 };
+    struct wf_text text = {0};
+    (void)state;
+    wf_text_adds(&text, "{\"traceEvents\":[");
+    for (int i = 0; i < N; i++)
+        wf_text_adds(&text, RECEIVE("1", "1") "," PP("0RECV_F0", "0", "9") ",");
+    wf_text_adds(&text, PP("0F0", "0", "9") "]}");
+    assert_false(text.failed);
+
+    struct weft_kineto *k = NULL;
+    assert_int_equal(weft_kineto_new(&k, NULL), WEFT_OK);
+    alarm(HANG_SECONDS);
+    assert_int_equal(weft_kineto_add(k, text.at, text.len, "file", WEFT_NO_RANK, NULL),
+                     WEFT_OK);
+    alarm(0);
+    weft_kineto_free(k);
+    wf_text_release(&text);
+}
+
+/* A RECV ends with the last of the receives that start inside it, whatever their order. */
+static void extended_receives(void **state)
+{
+    const char *const text =
+        FILE_OF("0", "0",
+                PP("0F0", "0", "1") "," RECEIVE("5", "1") "," RECEIVE("2", "8") "," RECEIVE(
+                    "3", "4") "," RECEIVE("6", "30") "," PP("0RECV_F1", "2",
+                                                            "3") "," PP("0B0", "50", "1"));
+    struct weft_trace t = profiles(&text, 1);
+    (void)state;
+    has_event(&t, "0 receive 0RECV_F1", 2000, 8000); /* to 10: not the one that starts at 6 */
+    weft_trace_release(&t);
+}
+
 /* Nested values are skipped up to the limit. */
 static void nesting(void **state)
 {
@@ -452,6 +490,8 @@ int main(void)
         cmocka_unit_test(kernels),
         cmocka_unit_test(ranks),
         cmocka_unit_test(rejected),
+        cmocka_unit_test(overlapping_receives),
+        cmocka_unit_test(extended_receives),
         cmocka_unit_test(nesting),
         cmocka_unit_test(decimals),
     };

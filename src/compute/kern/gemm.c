@@ -9,11 +9,13 @@
 #include "base/error.h"
 #include "base/pages.h"
 #include "base/size.h"
+#include "compute/kern/flush.h"
 #include "compute/kern/gemm_kernel.h"
 
-extern const struct wf_gemm_kernel wf_gemm_kernel_portable;
+extern const struct wf_gemm_kernel wf_gemm_kernel_portable, wf_gemm_kernel_paired_portable;
 #if defined(__x86_64__)
-extern const struct wf_gemm_kernel wf_gemm_kernel_avx2, wf_gemm_kernel_avx512;
+extern const struct wf_gemm_kernel wf_gemm_kernel_avx2, wf_gemm_kernel_paired_avx2;
+extern const struct wf_gemm_kernel wf_gemm_kernel_avx512, wf_gemm_kernel_paired_avx512;
 extern const struct wf_gemm_kernel wf_gemm_kernel_bf16;
 #endif
 
@@ -21,15 +23,18 @@ const struct wf_gemm_kernel *wf_gemm_kernel_of(enum wf_isa isa, enum wf_pack for
 {
     if (isa > wf_isa())
         return NULL;
+    bool paired = form == WF_PACK_BF16_AS_F32;
 #if defined(__x86_64__)
     if (form == WF_PACK_BF16_PAIRS)
         return isa == WF_ISA_AVX512_BF16 ? &wf_gemm_kernel_bf16 : NULL;
     if (isa >= WF_ISA_AVX512)
-        return &wf_gemm_kernel_avx512;
+        return paired ? &wf_gemm_kernel_paired_avx512 : &wf_gemm_kernel_avx512;
     if (isa == WF_ISA_AVX2)
-        return &wf_gemm_kernel_avx2;
+        return paired ? &wf_gemm_kernel_paired_avx2 : &wf_gemm_kernel_avx2;
 #endif
-    return form == WF_PACK_BF16_PAIRS ? NULL : &wf_gemm_kernel_portable;
+    if (form == WF_PACK_BF16_PAIRS)
+        return NULL;
+    return paired ? &wf_gemm_kernel_paired_portable : &wf_gemm_kernel_portable;
 }
 
 /* -- packed factors ------------------------------------------------------------------------ */
@@ -340,8 +345,11 @@ static void run_tile(void *arg, size_t task, unsigned worker)
     struct wf_mat c = wf_mat_at(args->c, at.row0, at.col0);
     if (p->c_buffered)
         c = (struct wf_mat){at.scratch, tiling->tile_cols, WF_DTYPE_F32};
+    uint64_t mode = p->form == WF_PACK_F32 ? 0 : wf_flush_begin();
     for (size_t k0 = 0; k0 < p->shape.k; k0 += tiling->k_slice)
         run_k_slice(run, &at, c, k0);
+    if (p->form != WF_PACK_F32)
+        wf_flush_end(mode);
     if (p->c_buffered)
         wf_ops()->convert(wf_mat_at(args->c, at.row0, at.col0), c, at.row1 - at.row0,
                           at.col1 - at.col0);

@@ -1,5 +1,5 @@
 /* Product kernels on pairs of bf16 (WF_PACK_BF16_PAIRS), for AVX-512.  The including file
- * defines PAIR_DOT(acc, a, b): acc + a.even * b.even + a.odd * b.odd in each of 16 lanes.
+ * defines PAIR_DOT(acc, a, b): (acc + a.odd * b.odd) + a.even * b.even in each of 16 lanes.
  * gemm_bf16.c uses the machine instruction; a test emulates it. */
 #ifndef COMPUTE_KERN_GEMM_PAIRS_H
 #define COMPUTE_KERN_GEMM_PAIRS_H

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/pages.h"
 #include "base/size.h"
+#include "compute/kern/flush.h"
 #include "compute/kern/gemm_kernel.h"
 
 enum {
@@ -163,6 +164,7 @@ static void wgrad_task(void *arg, size_t task, unsigned worker)
     size_t strip_bytes = wf_strip_bytes(run->k, o->form);
     bool bad = false;
 
+    uint64_t mode = o->form == WF_PACK_F32 ? 0 : wf_flush_begin();
     o->kernel->pack_strips(strips, wf_mat_at(run->a, 0, row0), rows, run->k);
     for (size_t group = col0; group < col1; group += run->group_cols) {
         size_t end = wf_size_min(group + run->group_cols, col1);
@@ -177,6 +179,8 @@ static void wgrad_task(void *arg, size_t task, unsigned worker)
                                        wf_size_min(WF_PANEL, run->n - col), &prefetch);
     }
 
+    if (o->form != WF_PACK_F32)
+        wf_flush_end(mode);
     o->bad[worker] |= bad;
     /* Streaming stores must be visible before the pool reports the task as done. */
     atomic_thread_fence(memory_order_seq_cst);

@@ -1,10 +1,10 @@
 /* Sampling with temperature, top-k and top-p. */
 #include "compute/model/infer_sample.h"
 
-#include <math.h>
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "base/random.h"
 
 /* The random stream of sampling, which differs from other streams with the same seed. */
@@ -74,7 +74,7 @@ static struct wf_candidate removed(const struct wf_candidate *work, size_t n, si
 
 static double weight(float logit, float max, double temperature)
 {
-    return exp(((double)logit - max) / temperature);
+    return wf_math_exp(((double)logit - max) / temperature);
 }
 
 static double uniform(uint64_t seed, uint64_t position)

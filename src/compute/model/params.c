@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "base/random.h"
 #include "base/size.h"
 
@@ -186,7 +187,7 @@ static float normal(uint64_t seed, uint64_t stream, uint64_t position)
     uint64_t bits = wf_random_u64(seed, stream, position);
     double u = ((double)(bits >> 32) + 0.5) * 0x1p-32;
     double v = (double)(bits & 0xffffffff) * 0x1p-32;
-    return (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v));
+    return (float)(sqrt(-2.0 * wf_math_log(u)) * wf_math_cos(6.283185307179586 * v));
 }
 
 void wf_param_fill(const struct wf_param_desc *d, uint64_t seed, size_t from, size_t to,

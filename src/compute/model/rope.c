@@ -2,7 +2,7 @@
  * variants. */
 #include "compute/model/rope.h"
 
-#include <math.h>
+#include "base/math.h"
 
 /* Returns a frequency after scaling.  Llama 3 divides low frequencies by a factor, keeps high
  * frequencies, and interpolates between the two ranges. */
@@ -30,11 +30,11 @@ void wf_rope_fill(const struct weft_model *model, size_t n, float *cosines, floa
 {
     size_t head = model->dim / model->heads, half = head / 2;
     for (size_t i = 0; i < half; i++) {
-        double f = scaled_frequency(&model->rope,
-                                    pow(model->rope.theta, -2.0 * (double)i / (double)head));
+        double f = scaled_frequency(
+            &model->rope, wf_math_pow(model->rope.theta, -2.0 * (double)i / (double)head));
         for (size_t pos = 0; pos < n; pos++) {
-            cosines[pos * half + i] = (float)cos((double)pos * f);
-            sines[pos * half + i] = (float)sin((double)pos * f);
+            cosines[pos * half + i] = (float)wf_math_cos((double)pos * f);
+            sines[pos * half + i] = (float)wf_math_sin((double)pos * f);
         }
     }
 }

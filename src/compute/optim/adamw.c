@@ -1,11 +1,11 @@
 /* AdamW: moments, the norm of the gradients, and the update, all on the pool. */
 #include "compute/optim/adamw.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "base/pages.h"
 #include "base/size.h"
 #include "compute/kern/gemm.h"
@@ -277,8 +277,8 @@ void wf_optim_update(struct wf_optim *o, const struct wf_optim_step *step,
                 .beta2 = (float)s->beta2,
                 .eps = (float)s->eps,
                 .decay = (float)s->weight_decay,
-                .correct1 = (float)(1 - pow(s->beta1, (double)step->t)),
-                .correct2 = (float)(1 - pow(s->beta2, (double)step->t)),
+                .correct1 = (float)(1 - wf_math_power(s->beta1, step->t)),
+                .correct2 = (float)(1 - wf_math_power(s->beta2, step->t)),
                 .scale = (float)step->scale},
         .updated = updated,
         .arg = arg,

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/math.h"
+
 static const double pi = 3.14159265358979323846;
 
 /* Returns the step at which the decay begins.  There is no decay if the result is decay_steps
@@ -26,7 +28,7 @@ double wf_lr_curve_at(const struct wf_lr_curve *c, uint64_t step)
     if (step < begin)
         return c->lr;
     double t = (double)(step - begin) / (double)(c->decay_steps - begin);
-    double remaining = c->kind == WF_LR_CURVE_COSINE ? 0.5 * (1 + cos(pi * t)) : 1 - t;
+    double remaining = c->kind == WF_LR_CURVE_COSINE ? 0.5 * (1 + wf_math_cos(pi * t)) : 1 - t;
     return c->min_lr + remaining * (c->lr - c->min_lr);
 }
 

@@ -9,7 +9,7 @@
 
 enum { TITLE = 18 }; /* columns of the title before the figures */
 
-/* Prints "title   4 3 2 1".  If the row is too wide, it is shortened to the first cells, "..."
+/* Writes "title   4 3 2 1" without a line break.  If the row is too wide, it is shortened to the first cells, "..."
  * and the last cell. */
 static void put_row(struct wf_text *out, const char *title, const char *const *cells, size_t n,
                     unsigned width)
@@ -25,7 +25,6 @@ static void put_row(struct wf_text *out, const char *title, const char *const *c
         wf_text_addf(out, " %s", cells[i]);
         column += len;
     }
-    wf_text_addc(out, '\n');
 }
 
 enum row { ROW_ACTIVATIONS, ROW_MEMORY, ROW_BYTES, ROW_LAYERS };
@@ -58,7 +57,7 @@ static void print_cell(const struct wf_plan *p, enum row row, size_t i, char out
     }
 }
 
-/* Prints one row of figures, one figure per rank or stage. */
+/* Writes one line of figures, one figure per rank or stage.  Bytes contain their unit. */
 static void put_figures(struct wf_text *out, const struct wf_plan *p, const char *title,
                         enum row row, unsigned width)
 {
@@ -71,6 +70,9 @@ static void put_figures(struct wf_text *out, const struct wf_plan *p, const char
             cells[i] = texts[i];
         }
         put_row(out, title, cells, n, width);
+        if (row == ROW_MEMORY && !p->memory_is_bytes)
+            wf_text_addf(out, " %s", p->memory_unit);
+        wf_text_addc(out, '\n');
     } else {
         out->failed = true;
     }

@@ -220,7 +220,11 @@ enum weft_placement_kind weft_schedule_placement_kind(const struct weft_schedule
 
 struct weft_action_span weft_schedule_rank(const struct weft_schedule *s, uint32_t rank)
 {
-    return (struct weft_action_span){s->actions + s->first[rank],
+    /* A schedule without actions has no array, but callers may add 0 to the pointer, which is
+     * undefined for NULL. */
+    static const struct weft_action none = {0};
+    const struct weft_action *actions = s->actions != NULL ? s->actions : &none;
+    return (struct weft_action_span){actions + s->first[rank],
                                      s->first[rank + 1] - s->first[rank]};
 }
 

@@ -69,7 +69,7 @@ struct kineto_step {
     uint32_t number;
     uint32_t n_ranks, n_stages, n_micros;
     size_t n_events;
-    int64_t first_ns, last_ns; /* start of the first event, end of the last */
+    int64_t first_ns, last_ns; /* start of the step, end of its last event */
 };
 
 /* Returns the times of an action without its wait. */
@@ -132,33 +132,69 @@ static void include_action(struct kineto_step *s, struct weft_action a)
         s->n_micros = a.micro + 1;
 }
 
-/* Computes the sizes of the step and the time of its first event.  Times that are too far apart
- * for a double are an error. */
-static enum weft_status measure_step(const struct weft_kineto *k, struct kineto_step *s,
-                                     struct weft_error *err)
+/* Computes the times of an action since 1970: of the annotation or, on a GPU, of its kernels. */
+static enum weft_status absolute_times(const struct wf_kineto_file *f,
+                                       const struct wf_kineto_action *a, int64_t *start,
+                                       int64_t *work, int64_t *end, struct weft_error *err)
 {
-    int64_t length;
+    work_times(a, work, end);
+    *start = a->start < *work && a->gpu_end == a->gpu_start ? a->start : *work;
+    if (__builtin_add_overflow(*start, f->base_ns, start) ||
+        __builtin_add_overflow(*work, f->base_ns, work) ||
+        __builtin_add_overflow(*end, f->base_ns, end))
+        return fail_time(f, err);
+    return WEFT_OK;
+}
+
+/* Computes the sizes of the step, its end, and the file of the rank that computes first. */
+static enum weft_status measure_sizes(const struct weft_kineto *k, struct kineto_step *s,
+                                      size_t *first_file, struct weft_error *err)
+{
+    int64_t first_work = INT64_MAX;
+    *first_file = 0;
     for (size_t i = 0; i < k->n; i++)
         for (size_t j = 0; j < k->files[i].n; j++) {
             const struct wf_kineto_action *a = &k->files[i].at[j];
-            int64_t start, end;
+            int64_t start, work, end;
             if (a->step != s->number)
                 continue;
-            work_times(a, &start, &end);
-            start = a->start < start && a->gpu_end == a->gpu_start ? a->start : start;
-            if (__builtin_add_overflow(start, k->files[i].base_ns, &start) ||
-                __builtin_add_overflow(end, k->files[i].base_ns, &end))
-                return fail_time(&k->files[i], err);
+            WEFT_TRY(absolute_times(&k->files[i], a, &start, &work, &end, err));
             s->first_ns = s->n_events == 0 || start < s->first_ns ? start : s->first_ns;
             s->last_ns = s->n_events == 0 || end > s->last_ns ? end : s->last_ns;
             s->n_events++;
             include_action(s, a->action);
             if (a->action.paired)
                 include_action(s, a->partner);
+            if (a->lane == WEFT_LANE_COMPUTE && work < first_work) {
+                first_work = work;
+                *first_file = i;
+            }
         }
     s->n_micros = s->n_micros == 0 ? 1 : s->n_micros;
+    return WEFT_OK;
+}
+
+/* Computes the sizes of the step and its start: the first event of the rank that computes first.
+ * Ranks that arrive earlier only wait for it.  Times that are too far apart for a double are an
+ * error. */
+static enum weft_status measure_step(const struct weft_kineto *k, struct kineto_step *s,
+                                     struct weft_error *err)
+{
+    size_t first_file;
+    int64_t length, first_ns = INT64_MAX;
+    WEFT_TRY(measure_sizes(k, s, &first_file, err));
     if (__builtin_sub_overflow(s->last_ns, s->first_ns, &length) || length > MAX_LENGTH_NS)
         return fail_time(&k->files[0], err);
+
+    const struct wf_kineto_file *f = &k->files[first_file];
+    for (size_t j = 0; j < f->n; j++) {
+        int64_t start, work, end;
+        if (f->at[j].step != s->number)
+            continue;
+        WEFT_TRY(absolute_times(f, &f->at[j], &start, &work, &end, err));
+        first_ns = start < first_ns ? start : first_ns;
+    }
+    s->first_ns = first_ns;
     return WEFT_OK;
 }
 
@@ -197,6 +233,7 @@ static enum weft_status check_sizes(const struct weft_kineto *k, const struct ki
     return WEFT_OK;
 }
 
+/* Adds an action.  What happens before the start of the step is cut off. */
 static enum weft_status add_action(struct weft_trace *t, const struct wf_kineto_action *a,
                                    uint32_t rank, int64_t origin, struct weft_error *err)
 {
@@ -205,13 +242,15 @@ static enum weft_status add_action(struct weft_trace *t, const struct wf_kineto_
                                  .action = a->action,
                                  .partner = a->partner,
                                  .peer = WEFT_NO_RANK};
-    int64_t start, end;
+    int64_t start, end, begin = a->start > origin ? a->start : origin;
     work_times(a, &start, &end);
-    if (start > a->start && a->gpu_end == a->gpu_start) {
+    start = start > origin ? start : origin;
+    end = end > start ? end : start;
+    if (start > begin && a->gpu_end == a->gpu_start) {
         struct weft_trace_event wait = e;
         wait.lane = WEFT_LANE_WAIT;
-        wait.start = (double)(a->start - origin);
-        wait.length = (double)(start - a->start);
+        wait.start = (double)(begin - origin);
+        wait.length = (double)(start - begin);
         WEFT_TRY(weft_trace_add_event(t, &wait, err));
     }
     e.start = (double)(start - origin);

@@ -272,14 +272,15 @@ static int compare_ends(const void *a, const void *b)
     return compare_numbers(x->end, y->end);
 }
 
-/* Returns the index of the first interval that is not less than `key`. */
-static size_t find_first(const struct intervals *list, struct interval key,
+/* Returns the index of the first interval that is not less than `key` or, if `after` is true, of
+ * the first that is greater. */
+static size_t find_first(const struct intervals *list, struct interval key, bool after,
                          int (*compare)(const void *, const void *))
 {
     size_t begin = 0, end = list->n;
     while (begin < end) {
         size_t middle = begin + (end - begin) / 2;
-        if (compare(&list->at[middle], &key) < 0)
+        if (compare(&list->at[middle], &key) < (after ? 1 : 0))
             begin = middle + 1;
         else
             end = middle;
@@ -296,21 +297,59 @@ static void sort_intervals(struct intervals *list, int (*compare)(const void *, 
         qsort(list->at, list->n, sizeof *list->at, compare);
 }
 
+/* Computes the maxima of the ends of ranges: at[n + i] is the end of interval i, and every other
+ * element is the maximum of two elements.  With nested actions, the ranges together may be much
+ * longer than the file. */
+static int64_t *new_maxima(const struct intervals *list)
+{
+    int64_t *at = malloc(sizeof *at * (2 * list->n + 1));
+    if (at == NULL)
+        return NULL;
+    for (size_t i = 0; i < list->n; i++)
+        at[list->n + i] = list->at[i].end;
+    for (size_t i = list->n; i-- > 1;)
+        at[i] = at[2 * i] > at[2 * i + 1] ? at[2 * i] : at[2 * i + 1];
+    return at;
+}
+
+/* Returns the largest end of the intervals begin .. end - 1, and at least `least`. */
+static int64_t find_maximum(const int64_t *maxima, size_t n, size_t begin, size_t end,
+                            int64_t least)
+{
+    for (begin += n, end += n; begin < end; begin /= 2, end /= 2) {
+        if (begin % 2 == 1) {
+            least = maxima[begin] > least ? maxima[begin] : least;
+            begin++;
+        }
+        if (end % 2 == 1) {
+            end--;
+            least = maxima[end] > least ? maxima[end] : least;
+        }
+    }
+    return least;
+}
+
 /* Extends each RECV from its posting to the end of the receive that it posts. */
-static void extend_receives(struct file_reader *r)
+static enum weft_status extend_receives(struct file_reader *r)
 {
     struct intervals *list = &r->receives;
+    if (list->n == 0)
+        return WEFT_OK;
     sort_intervals(list, compare_starts);
+    int64_t *maxima = new_maxima(list);
+    if (maxima == NULL)
+        return fail_memory(r);
+
     for (size_t i = 0; i < r->file->n; i++) {
         struct wf_kineto_action *a = &r->file->at[i];
-        const struct interval key = {a->thread, a->start, a->end};
+        const struct interval from = {a->thread, a->start, 0}, to = {a->thread, a->end, 0};
         if (a->lane != WEFT_LANE_RECV)
             continue;
-        int64_t posted = a->end;
-        for (size_t k = find_first(list, key, compare_starts);
-             k < list->n && list->at[k].thread == a->thread && list->at[k].start <= posted; k++)
-            a->end = list->at[k].end > a->end ? list->at[k].end : a->end;
+        a->end = find_maximum(maxima, list->n, find_first(list, from, false, compare_starts),
+                              find_first(list, to, true, compare_starts), a->end);
     }
+    free(maxima);
+    return WEFT_OK;
 }
 
 /* Returns the end of the last receive that ends inside an action, or of the first one for a pair,
@@ -318,14 +357,12 @@ static void extend_receives(struct file_reader *r)
  * the action. */
 static int64_t receive_end(const struct intervals *list, const struct wf_kineto_action *a)
 {
-    int64_t end = a->start;
-    size_t k = find_first(list, (struct interval){a->thread, 0, a->start}, compare_ends);
-    for (; k < list->n && list->at[k].thread == a->thread && list->at[k].end <= a->end; k++) {
-        end = list->at[k].end;
-        if (a->action.paired)
-            break;
-    }
-    return end;
+    const struct interval from = {a->thread, 0, a->start}, to = {a->thread, 0, a->end};
+    size_t begin = find_first(list, from, false, compare_ends);
+    size_t end = find_first(list, to, true, compare_ends);
+    if (begin >= end)
+        return a->start;
+    return list->at[a->action.paired ? begin : end - 1].end;
 }
 
 /* Finds the start of the work of each compute action: its first operator after the receive for
@@ -342,7 +379,8 @@ static void separate_waits(struct file_reader *r)
             continue;
         a->work = receive_end(&r->receives, a);
         int64_t from = a->action.paired ? a->start : a->work;
-        size_t k = find_first(list, (struct interval){a->thread, from, 0}, compare_starts);
+        size_t k =
+            find_first(list, (struct interval){a->thread, from, 0}, false, compare_starts);
         if (k < list->n && list->at[k].thread == a->thread && list->at[k].start <= a->end)
             a->work = list->at[k].start;
     }
@@ -473,7 +511,7 @@ static enum weft_status finish_file(struct file_reader *r)
                          "%.80s: no annotations such as PP:0F0; the schedules of PyTorch that "
                          "run from a table write them, Schedule1F1B and ScheduleGPipe do not",
                          r->scan.source);
-    extend_receives(r);
+    WEFT_TRY(extend_receives(r));
     separate_waits(r);
     WEFT_TRY(number_steps(r, f));
     WEFT_TRY(number_steps(r, &r->gpu));

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/temporary.h"
 #include "planning/spec/hf_config.h"
 #include "training/ckpt/hf.h"
 #include "training/ckpt/store_priv.h"
@@ -24,6 +25,7 @@ struct job {
     const struct wf_weights_extras *extras; /* NULL: no extra files */
     const char *path;
     char *root;     /* owned: temporary directory beside `path` for the new checkpoint */
+    int lock;       /* while root is not NULL: its lock (base/temporary.h) */
     float **values; /* owned: values of all tensors, one array per tensor */
     float *zeros;   /* owned: zeros for the moments; has the size of the largest tensor */
 };
@@ -152,7 +154,7 @@ static enum weft_status convert(struct job *j, struct weft_error *err)
     WEFT_TRY(check_name(j, err));
     WEFT_TRY(wf_dir_check_empty(j->path, err));
     WEFT_TRY(read_values(j, err));
-    WEFT_TRY(wf_dir_make_temporary(j->path, &j->root, err));
+    WEFT_TRY(wf_temporary_new_dir(j->path, &j->root, &j->lock, err));
     WEFT_TRY(write_store(j, err));
     return rename_final(j, err);
 }
@@ -176,6 +178,7 @@ enum weft_status wf_weights_to_checkpoint(const struct wf_weights *w,
     if (j.root != NULL) {
         wf_store_discard(j.root, step, NULL); /* no effect if the checkpoint was renamed */
         rmdir(j.root);
+        close(j.lock);
     }
     for (size_t i = 0; j.values != NULL && i < n; i++)
         free(j.values[i]);

@@ -31,7 +31,10 @@ _Static_assert(sizeof(struct word_slot) == 64, "a slot is a cache line");
 
 struct wf_encoder {
     const struct weft_tokenizer *tokenizer; /* borrowed */
-    struct word_slot *slots;                /* owned; NULL: words are not cached */
+    void *memory;                           /* owned: the memory of `slots` */
+    struct word_slot
+        *slots; /* SLOTS slots from the first cache line of `memory` on; NULL: words
+                              * are not cached */
     struct wf_bpe_scratch scratch;
 };
 
@@ -159,16 +162,20 @@ enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t, const cha
 enum weft_status wf_encoder_new(const struct weft_tokenizer *t, struct wf_encoder **out,
                                 struct weft_error *err)
 {
+    /* calloc() gets so many bytes as zero pages from the system: an encoder of a short text
+     * uses only the pages of its words.  aligned_alloc() and memset() would use all of them. */
+    const size_t line = sizeof(struct word_slot);
     struct wf_encoder *e = calloc(1, sizeof *e);
     if (e != NULL) {
         e->tokenizer = t;
-        e->slots = aligned_alloc(sizeof *e->slots, SLOTS * sizeof *e->slots);
+        e->memory = calloc(SLOTS + 1, line);
     }
-    if (e == NULL || e->slots == NULL) {
+    if (e == NULL || e->memory == NULL) {
         wf_encoder_free(e);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the table of words");
     }
-    memset(e->slots, 0, SLOTS * sizeof *e->slots);
+    e->slots =
+        (struct word_slot *)((char *)e->memory + (line - (uintptr_t)e->memory % line) % line);
     *out = e;
     return WEFT_OK;
 }
@@ -178,6 +185,6 @@ void wf_encoder_free(struct wf_encoder *e)
     if (e == NULL)
         return;
     wf_bpe_scratch_release(&e->scratch);
-    free(e->slots);
+    free(e->memory);
     free(e);
 }

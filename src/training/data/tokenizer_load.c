@@ -17,6 +17,9 @@ enum {
     MAX_FILE_BYTES = 256 << 20,
     MAX_TOKEN_BYTES = 1 << 16,
     MAX_ADDED = 1 << 13, /* maximum number of added tokens, which are searched linearly */
+    /* maximum number of ids per token: the tables have one entry per id, so unused ids of a
+     * short file could otherwise take more time and memory than its tokens */
+    MAX_IDS_PER_TOKEN = 16,
 };
 
 static const char eot_name[] = "<|endoftext|>";
@@ -203,6 +206,10 @@ static enum weft_status count_vocab(struct loader *l, json_t *vocab, const json_
         max_id = id > max_id ? id : max_id;
     }
 
+    size_t n_tokens = json_object_size(vocab) + json_array_size(added);
+    if ((size_t)max_id / MAX_IDS_PER_TOKEN >= n_tokens)
+        return FAIL(l, "has the id %d, but only %zu tokens; expected ids without large gaps",
+                    max_id, n_tokens);
     *out = (uint32_t)max_id + 1;
     return WEFT_OK;
 }

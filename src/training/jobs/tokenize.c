@@ -5,6 +5,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/input.h"
+#include "base/temporary.h"
 #include "training/data/bpe_train.h"
 
 struct phase {
@@ -64,6 +65,10 @@ enum weft_status wf_tokenize(struct wf_text_list *list, const struct wf_tokenize
     if (r.vocabulary_only && o->train_bpe == 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%.160s: a vocabulary is written only if one is trained", o->out);
+
+    /* A killed process may have left unfinished shards. */
+    wf_temporary_clean(o->out);
+    wf_temporary_clean_dir(o->out);
 
     WEFT_TRY(get_tokenizer(o, list, n_threads, &t, err));
     r.kind = weft_tokenizer_kind(t);

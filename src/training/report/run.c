@@ -39,15 +39,22 @@ static const struct {
     {"val_loss", WF_RUN_COLUMN(val_loss)},
 };
 
+/* Returns a value with which charts compute without overflow and underflow.  Values beyond the
+ * limits, which no run has, count as missing or as 0. */
+static double chart_value(double value)
+{
+    if (!(fabs(value) <= 1e100))
+        return NAN;
+    return fabs(value) < 1e-100 ? 0 : value;
+}
+
 static bool parse_point(const char *line, size_t len, struct wf_run_point *out)
 {
     json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
     for (size_t i = 0; i < WEFT_LEN(columns); i++) {
         json_t *value = json_object_get(root, columns[i].name);
         double *to = (double *)((char *)out + columns[i].column);
-        *to = json_is_number(value) ? json_number_value(value) : NAN;
-        if (!isfinite(*to))
-            *to = NAN;
+        *to = json_is_number(value) ? chart_value(json_number_value(value)) : NAN;
     }
     json_decref(root);
     return out->step >= 0 && out->step < 9e15; /* the comparison is false for NAN */

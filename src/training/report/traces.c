@@ -8,6 +8,14 @@
 #include "training/report/run.h"
 #include "training/run/rundir_trace.h"
 
+/* Longer traces are not shown: their times could overflow in milliseconds. */
+static const double MAX_MS = 1e15;
+
+static bool is_shown(const struct weft_trace *t)
+{
+    return t->makespan * (t->unit_seconds > 0 ? t->unit_seconds * 1e3 : 1) <= MAX_MS;
+}
+
 static enum weft_status read_both(struct wf_run *run, const char *trace)
 {
     WEFT_TRY(wf_rundir_read_traces(run->dir, trace, NULL, &run->planned.trace,
@@ -27,7 +35,8 @@ void wf_run_update_traces(struct wf_run *run)
         if (strcmp(key, run->traces_key) != 0) {
             wf_run_trace_release(&run->planned);
             wf_run_trace_release(&run->measured);
-            run->has_traces = read_both(run, trace) == WEFT_OK;
+            run->has_traces = read_both(run, trace) == WEFT_OK &&
+                              is_shown(&run->planned.trace) && is_shown(&run->measured.trace);
             run->trace_step = step;
             memcpy(run->traces_key, key, sizeof key);
         }

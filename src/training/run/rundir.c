@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/step_name.h"
+#include "base/temporary.h"
 #include "base/text.h"
 #include "training/data/tokenizer.h"
 
@@ -140,6 +141,20 @@ static enum weft_status write_config(const char *path, const struct wf_train_set
     return st;
 }
 
+/* Removes temporary files that a killed run left in its directory. */
+static enum weft_status remove_leftovers(const char *dir, struct weft_error *err)
+{
+    static const char *const parts[] = {".", "checkpoints", "trace"};
+    for (size_t i = 0; i < WEFT_LEN(parts); i++) {
+        char *path = wf_path_join(dir, parts[i]);
+        if (path == NULL)
+            return no_memory(dir, err);
+        wf_temporary_clean_dir(path);
+        free(path);
+    }
+    return WEFT_OK;
+}
+
 enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool resume,
                                 struct weft_error *err)
 {
@@ -151,7 +166,8 @@ enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool res
     WEFT_TRY(check_usable(dir, resume, err));
     WEFT_TRY(wf_rollback_init(&run->rollback, dir, err));
     WEFT_TRY(make_directories(dir, err));
-    return wf_store_lock(dir, &run->lock, err);
+    WEFT_TRY(wf_store_lock(dir, &run->lock, err));
+    return remove_leftovers(dir, err);
 }
 
 /* Stores the file offset of the first line whose step is after `last`. */

@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "base/math.h"
 #include "compute/kern/fast/attention_math.h"
 #include "compute/kern/fast/attention_tile.h"
 
@@ -116,10 +117,11 @@ static void softmax_lanes(const struct forward *f, float *s, size_t keys, size_t
     vec all = larger(larger(max[0], max[1]), larger(max[2], max[3]));
 
     vec before = vec_load(f->max + query);
-    vec m = larger(all * f->v.c, before);
+    const vec c = vec_set(f->v.c);
+    vec m = larger(all * c, before);
     vec sum = {0};
     for (size_t k = 0; k < keys; k++) {
-        vec p = exp2_or_zero(vec_load(s + k * SEGMENT) * f->v.c - m);
+        vec p = exp2_or_zero(vec_fms(vec_load(s + k * SEGMENT), c, m));
         vec_store(s + k * SEGMENT, p);
         sum += p;
     }
@@ -127,7 +129,7 @@ static void softmax_lanes(const struct forward *f, float *s, size_t keys, size_t
     vec scale = exp2_or_zero(before - m);
     vec_store(f->max + query, m);
     vec_store(f->scale + query, scale);
-    vec_store(f->sum + query, vec_load(f->sum + query) * scale + sum);
+    vec_store(f->sum + query, vec_fma(vec_load(f->sum + query), scale, sum));
 }
 
 /* Processes one block of queries, which starts at query `query` of the task, with the keys in
@@ -182,10 +184,9 @@ static void forward_begin(const struct forward *f, size_t h, size_t begin, size_
 /* Divides the weighted sums of values by `sum` and writes the results. */
 static void forward_end(const struct forward *f, float *lse, size_t h, size_t begin, size_t n)
 {
-    const float ln_2 = (float)(1 / log2_e);
     for (size_t i = 0; i < n; i++) {
         f->scale[i] = 1 / f->sum[i];
-        lse[begin + i] = f->max[i] * ln_2 + logf(f->sum[i]);
+        lse[begin + i] = (float)(f->max[i] / log2_e + wf_math_log(f->sum[i]));
     }
     unpack(part_of(&f->v, f->v.a->out, h, begin), f->out, f->v.ld, n, f->v.head, f->scale, 1);
 }
@@ -262,10 +263,10 @@ static struct backward backward_of(const struct wf_attention *a, size_t sequence
  * gradients are written. */
 static void gradient_lanes(const struct backward *b, size_t keys, size_t col)
 {
-    const vec lse = vec_load(b->lse + col), dot = vec_load(b->dot + col);
+    const vec lse = vec_load(b->lse + col), dot = vec_load(b->dot + col), c = vec_set(b->v.c);
     float *p = b->p + col, *ds = b->ds + col;
     for (size_t k = 0; k < keys; k++, p += SEGMENT, ds += SEGMENT) {
-        vec x = exp2_or_zero(vec_load(p) * b->v.c - lse);
+        vec x = exp2_or_zero(vec_fms(vec_load(p), c, lse));
         vec_store(p, x);
         vec_store(ds, x * (vec_load(ds) - dot));
     }
@@ -296,6 +297,17 @@ static void backward_segment(struct backward *b, size_t queries, size_t key, siz
     by_keys(&dq, head);
 }
 
+/* Returns the dot product of two rows; n is a multiple of WIDE. */
+static float dot_row(const float *x, const float *y, size_t n)
+{
+    vec sums[PARTS] = {{0}};
+    for (size_t c = 0; c < n; c += WIDE)
+#pragma GCC unroll 4
+        for (int i = 0; i < PARTS; i++)
+            sums[i] = vec_fma(vec_load(x + c + i * VEC), vec_load(y + c + i * VEC), sums[i]);
+    return wide_sum(sums);
+}
+
 /* Loads everything that belongs to the queries [begin, begin + n) of head h. */
 static void backward_begin(const struct backward *b, const float *lse, size_t h, size_t begin,
                            size_t n)
@@ -310,10 +322,7 @@ static void backward_begin(const struct backward *b, const float *lse, size_t h,
 
     pack(b->dq, ld, rows, part_of(&b->v, a->out, h, begin), n, head);
     for (size_t i = 0; i < rows; i++) {
-        vec sum = {0};
-        for (size_t c = 0; c < ld; c += VEC)
-            sum += vec_load(b->dq + i * ld + c) * vec_load(b->dy + i * ld + c);
-        b->dot[i] = vec_sum(sum);
+        b->dot[i] = dot_row(b->dq + i * ld, b->dy + i * ld, ld);
         b->lse[i] = i < n ? lse[begin + i] * (float)log2_e : 0;
     }
 

@@ -53,12 +53,12 @@ ALWAYS_INLINE vec exp2_or_zero(vec t)
     vec power = (vec)((vec_i32)n << 23);
     vec r = t - (n - magic);
     /* The minimax polynomial of degree 6 on [-1/2, 1/2]; its relative error is at most 2e-9. */
-    vec p = r * 1.534581242594868e-4f + 1.3399930903688073e-3f;
-    p = p * r + 9.618489071726799e-3f;
-    p = p * r + 5.550328642129898e-2f;
-    p = p * r + 2.4022646248340607e-1f;
-    p = p * r + 6.931471824645996e-1f;
-    p = p * r + 1.0f;
+    vec p = vec_fma(r, vec_set(1.534581242594868e-4f), vec_set(1.3399930903688073e-3f));
+    p = vec_fma(p, r, vec_set(9.618489071726799e-3f));
+    p = vec_fma(p, r, vec_set(5.550328642129898e-2f));
+    p = vec_fma(p, r, vec_set(2.4022646248340607e-1f));
+    p = vec_fma(p, r, vec_set(6.931471824645996e-1f));
+    p = vec_fma(p, r, vec_set(1.0f));
     return zero_below(t, -80, p * power);
 }
 

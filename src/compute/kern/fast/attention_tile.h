@@ -76,10 +76,10 @@ ALWAYS_INLINE void multiply(const int rows, const int cols, tile t, const float 
             x[j] = vec_load(b + j * VEC);
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
-            float y = a[(size_t)i * a_row];
+            vec y = vec_set(a[(size_t)i * a_row]);
 #pragma GCC unroll 4
             for (int j = 0; j < cols; j++)
-                t[i][j] += y * x[j];
+                t[i][j] = vec_fma(y, x[j], t[i][j]);
         }
     }
 }
@@ -92,7 +92,7 @@ ALWAYS_INLINE void multiply_some(const int begin, const int end, const int cols,
     for (int i = begin; i < end; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < cols; j++)
-            t[i][j] += a[(size_t)i * a_row] * vec_load(b + j * VEC);
+            t[i][j] = vec_fma(vec_set(a[(size_t)i * a_row]), vec_load(b + j * VEC), t[i][j]);
 }
 
 ALWAYS_INLINE void tile_store(const int rows, const int cols, float *to, size_t ld, tile t)

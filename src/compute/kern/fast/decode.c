@@ -8,13 +8,13 @@
 
 extern const struct wf_decode_ops WF_KERN(wf_decode_ops);
 
-/* A dot product is four parallel sums, so that an addition does not wait for the previous one.
- * Rows are processed one at a time, so that memory is read sequentially.  Several vectors share
- * the loads of a row: as many as there are registers for their sums. */
+/* A dot product has four groups of WIDE partial sums, so that an addition does not wait for the
+ * previous one.  Rows are processed one at a time, so that memory is read sequentially.
+ * Several vectors share the loads of a row: as many as there are registers for their sums. */
 #ifdef __AVX512F__
-enum { SUMS = 4, VECTORS = 4 };
+enum { VECTORS = 4 };
 #else
-enum { SUMS = 4, VECTORS = 2 };
+enum { VECTORS = 2 };
 #endif
 
 VEC_INLINE vec weight_load(const void *row, enum wf_dtype type, size_t c)
@@ -29,42 +29,64 @@ VEC_INLINE vec weight_load_part(const void *row, enum wf_dtype type, size_t c, s
                                 : vec_load_part_bf16((const wf_bf16 *)row + c, n);
 }
 
+/* Adds the product of VEC columns from c on to partial sums, for n vectors. */
+VEC_INLINE void dot_step(vec *sums, const void *row, enum wf_dtype type, const float *x,
+                         size_t x_ld, size_t c, const int n)
+{
+    vec w = weight_load(row, type, c);
+#pragma GCC unroll 4
+    for (int t = 0; t < n; t++)
+        sums[t] = vec_fma(w, vec_load(x + t * x_ld + c), sums[t]);
+}
+
+/* Like dot_step(), for the last columns, which are fewer than WIDE. */
+VEC_INLINE void dot_rest(vec sums[PARTS][VECTORS], const void *row, enum wf_dtype type,
+                         const float *x, size_t x_ld, size_t c, size_t k, const int n)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < PARTS; i++, c += VEC) {
+        if (c + VEC <= k) {
+            dot_step(sums[i], row, type, x, x_ld, c, n);
+        } else if (c < k) {
+            vec w = weight_load_part(row, type, c, k - c);
+#pragma GCC unroll 4
+            for (int t = 0; t < n; t++)
+                sums[i][t] = vec_fma(w, vec_load_part(x + t * x_ld + c, k - c), sums[i][t]);
+        }
+    }
+}
+
 /* Computes sums[t] = row . x[t] for n vectors.  n and type are compile-time constants. */
 VEC_INLINE void dot(float *sums, const void *row, enum wf_dtype type, const float *x,
                     size_t x_ld, size_t k, const int n)
 {
     vec s[SUMS][VECTORS];
+#pragma GCC unroll 16
     for (int i = 0; i < SUMS; i++)
+#pragma GCC unroll 4
         for (int t = 0; t < n; t++)
             s[i][t] = (vec){0};
 
     size_t c = 0;
-    for (; c + SUMS * VEC <= k; c += SUMS * VEC) {
+    for (; c + GROUPS * WIDE <= k; c += GROUPS * WIDE)
+#pragma GCC unroll 16
+        for (int i = 0; i < SUMS; i++)
+            dot_step(s[i], row, type, x, x_ld, c + (size_t)i * VEC, n);
+    for (; c + WIDE <= k; c += WIDE)
 #pragma GCC unroll 4
-        for (int i = 0; i < SUMS; i++) {
-            vec w = weight_load(row, type, c + i * VEC);
-#pragma GCC unroll 4
-            for (int t = 0; t < n; t++)
-                s[i][t] += w * vec_load(x + t * x_ld + c + i * VEC);
-        }
-    }
+        for (int i = 0; i < PARTS; i++)
+            dot_step(s[i], row, type, x, x_ld, c + (size_t)i * VEC, n);
+    if (c < k)
+        dot_rest(s + PARTS, row, type, x, x_ld, c, k, n);
 
-    for (; c + VEC <= k; c += VEC) {
-        vec w = weight_load(row, type, c);
 #pragma GCC unroll 4
-        for (int t = 0; t < n; t++)
-            s[0][t] += w * vec_load(x + t * x_ld + c);
+    for (int t = 0; t < n; t++) {
+        vec all[SUMS];
+#pragma GCC unroll 16
+        for (int i = 0; i < SUMS; i++)
+            all[i] = s[i][t];
+        sums[t] = sum_groups(all);
     }
-
-    if (c < k) {
-        vec w = weight_load_part(row, type, c, k - c);
-#pragma GCC unroll 4
-        for (int t = 0; t < n; t++)
-            s[1][t] += w * vec_load_part(x + t * x_ld + c, k - c);
-    }
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++)
-        sums[t] = vec_sum((s[0][t] + s[1][t]) + (s[2][t] + s[3][t]));
 }
 
 VEC_INLINE void rows_of(const struct wf_gemv *g, enum wf_dtype type, size_t row0, size_t row1,
@@ -119,19 +141,18 @@ static float scores_of(const struct wf_attend *a)
 /* Replaces each score by exp(score - max) and returns the sum of the results. */
 static float exponentials(float *scores, size_t n, float max)
 {
-    vec sum = {0};
-    size_t i = 0;
-    for (; i + VEC <= n; i += VEC) {
-        vec e = vec_exp(vec_load(scores + i) - max);
-        vec_store(scores + i, e);
-        sum += e;
-    }
-    if (i < n) {
-        vec e = vec_exp(vec_load_part(scores + i, n - i) - max);
-        vec_store_part(scores + i, e, n - i);
-        sum += vec_first(e, n - i, (vec){0});
-    }
-    return vec_sum(sum);
+    vec sums[PARTS] = {{0}};
+    for (size_t at = 0; at < n; at += WIDE)
+#pragma GCC unroll 4
+        for (int i = 0; i < PARTS; i++) {
+            size_t c = at + (size_t)i * VEC, some = c + VEC <= n ? VEC : n - c;
+            if (c >= n)
+                break;
+            vec e = vec_exp(f32_load(scores, c, some) - max);
+            f32_store(scores, c, some, e);
+            sums[i] += vec_first(e, some, (vec){0});
+        }
+    return wide_sum(sums);
 }
 
 /* Computes the weighted sum of values for n whole vectors of columns, or for one vector of
@@ -139,7 +160,7 @@ static float exponentials(float *scores, size_t n, float max)
 VEC_INLINE void values_of(const struct wf_attend *a, float weight, size_t c, const int n,
                           size_t part)
 {
-    vec s[SUMS];
+    vec s[GROUPS];
     for (int j = 0; j < n; j++)
         s[j] = (vec){0};
     for (size_t i = 0; i < a->n; i++) {
@@ -147,7 +168,8 @@ VEC_INLINE void values_of(const struct wf_attend *a, float weight, size_t c, con
         vec p = vec_set(a->scores[i]);
 #pragma GCC unroll 4
         for (int j = 0; j < n; j++)
-            s[j] += p * (part == VEC ? vec_load(v + j * VEC) : vec_load_part(v, part));
+            s[j] =
+                vec_fma(p, part == VEC ? vec_load(v + j * VEC) : vec_load_part(v, part), s[j]);
     }
 #pragma GCC unroll 4
     for (int j = 0; j < n; j++)
@@ -158,8 +180,8 @@ static void attend(const struct wf_attend *a)
 {
     float sum = exponentials(a->scores, a->n, scores_of(a));
     size_t c = 0;
-    for (; c + SUMS * VEC <= a->head; c += SUMS * VEC)
-        values_of(a, 1 / sum, c, SUMS, VEC);
+    for (; c + GROUPS * VEC <= a->head; c += GROUPS * VEC)
+        values_of(a, 1 / sum, c, GROUPS, VEC);
     for (; c + VEC <= a->head; c += VEC)
         values_of(a, 1 / sum, c, 1, VEC);
     if (c < a->head)

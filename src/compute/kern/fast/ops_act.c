@@ -27,17 +27,25 @@ VEC_INLINE struct sigmoids sigmoid_both(vec x)
     return (struct sigmoids){vec_select(up, large, small), vec_select(up, small, large)};
 }
 
+/* Returns twice the argument of tanh. */
+VEC_INLINE vec gelu_inner2(vec x, vec square)
+{
+    const vec cubic = vec_set(gelu_slope2 * gelu_cubic);
+    return x * vec_fma(square, cubic, vec_set(gelu_slope2));
+}
+
 VEC_INLINE vec gelu(vec x)
 {
-    return x * sigmoid(x * (gelu_slope2 + gelu_slope2 * gelu_cubic * (x * x)));
+    return x * sigmoid(gelu_inner2(x, x * x));
 }
 
 VEC_INLINE vec gelu_derivative(vec x)
 {
     vec square = x * x;
-    struct sigmoids s = sigmoid_both(x * (gelu_slope2 + gelu_slope2 * gelu_cubic * square));
-    vec slope = gelu_slope2 + 3 * gelu_slope2 * gelu_cubic * square;
-    return s.positive + x * slope * (s.positive * s.negative);
+    struct sigmoids s = sigmoid_both(gelu_inner2(x, square));
+    const vec cubic = vec_set(3 * gelu_slope2 * gelu_cubic);
+    vec slope = vec_fma(square, cubic, vec_set(gelu_slope2));
+    return vec_fma(x * slope, s.positive * s.negative, s.positive);
 }
 
 void WF_KERN(wf_ops_gelu_forward)(struct wf_mat out, struct wf_mat pre, size_t rows,
@@ -87,7 +95,7 @@ VEC_INLINE void swiglu_back_one(struct wf_mat dgate, struct wf_mat dup, struct w
     vec x = row_load(gate, c, n), u = row_load(up, c, n), d = row_load(dy, c, n);
     struct sigmoids s = sigmoid_both(x);
     vec scaled = d * s.positive;
-    row_store(dgate, c, n, scaled * u * (1.0f + x * s.negative));
+    row_store(dgate, c, n, scaled * u * vec_fma(x, s.negative, vec_set(1.0f)));
     row_store(dup, c, n, scaled * x);
 }
 

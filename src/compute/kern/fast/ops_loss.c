@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "base/math.h"
 #include "compute/kern/fast/ops_priv.h"
 
 /* Elements per fp32 sum of exponentials; the sums of these blocks are added in double. */
@@ -11,8 +12,8 @@ enum { SUM_BLOCK = 1024 };
  * exponential makes the sum NaN anyway. */
 static float row_max(const float *row, size_t cols)
 {
-    vec max[LANES], min[LANES];
-    for (int k = 0; k < LANES; k++)
+    vec max[SUMS], min[SUMS];
+    for (int k = 0; k < SUMS; k++)
         max[k] = min[k] = vec_set(row[0]);
     EACH_VEC_SUMMED(c, n, k, cols, {
         vec x = vec_first(f32_load(row, c, n), n, vec_set(row[0]));
@@ -20,7 +21,7 @@ static float row_max(const float *row, size_t cols)
         min[k] = vec_min(x, min[k]);
     });
     float high = -INFINITY, low = INFINITY;
-    for (int k = 0; k < LANES; k++)
+    for (int k = 0; k < SUMS; k++)
         for (int i = 0; i < VEC; i++) {
             high = max[k][i] > high ? max[k][i] : high;
             low = min[k][i] < low ? min[k][i] : low;
@@ -38,9 +39,9 @@ static double sum_exp(const float *row, float max, size_t cols)
     double sum = 0;
     for (size_t at = 0; at < cols; at += SUM_BLOCK) {
         size_t len = cols - at < SUM_BLOCK ? cols - at : SUM_BLOCK;
-        vec sums[LANES] = {{0}};
+        vec sums[SUMS] = {{0}};
         EACH_VEC_SUMMED(c, n, k, len, sums[k] += exp_from(row + at, max, c, n));
-        sum += sum_lanes(sums);
+        sum += sum_groups(sums);
     }
     return sum;
 }
@@ -62,12 +63,13 @@ static double row_loss(struct wf_mat d, const float *row, size_t target, float s
 {
     float max = row_max(row, cols), at_target = row[target];
     double sum = sum_exp(row, max, cols);
-    double loss = log(sum) + ((double)max - at_target);
+    double loss = wf_math_log(sum) + ((double)max - at_target);
     if (d.at == NULL)
         return loss;
     float factor = (float)(scale / sum);
     EACH_VEC(c, n, cols, row_store(d, c, n, factor * vec_exp(f32_load(row, c, n) - max)));
-    put(d, target, (float)(scale * expm1(-loss))); /* p - 1, accurate also when p is near 1 */
+    put(d, target,
+        (float)(scale * wf_math_expm1(-loss))); /* p - 1, accurate also when p is near 1 */
     return loss;
 }
 

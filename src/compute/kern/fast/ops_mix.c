@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "base/math.h"
 #include "compute/kern/fast/ops_priv.h"
 
 struct two_sums {
@@ -13,26 +14,26 @@ struct two_sums {
 /* Returns p . v and v . v. */
 static struct two_sums score_sums(const float *v, const float *q, const float *g, size_t cols)
 {
-    vec dots[LANES] = {{0}}, squares[LANES] = {{0}};
+    vec dots[SUMS] = {{0}}, squares[SUMS] = {{0}};
     EACH_VEC_SUMMED(c, n, k, cols, {
         vec x = f32_load(v, c, n);
-        dots[k] += x * (f32_load(q, c, n) * f32_load(g, c, n));
-        squares[k] += x * x;
+        dots[k] = vec_fma(x, f32_load(q, c, n) * f32_load(g, c, n), dots[k]);
+        squares[k] = vec_fma(x, x, squares[k]);
     });
-    return (struct two_sums){sum_lanes(dots), sum_lanes(squares)};
+    return (struct two_sums){sum_groups(dots), sum_groups(squares)};
 }
 
 /* Returns p . v and dh . v. */
 static struct two_sums gradient_sums(const float *v, const float *dh, const float *q,
                                      const float *g, size_t cols)
 {
-    vec dots[LANES] = {{0}}, gradients[LANES] = {{0}};
+    vec dots[SUMS] = {{0}}, gradients[SUMS] = {{0}};
     EACH_VEC_SUMMED(c, n, k, cols, {
         vec x = f32_load(v, c, n);
-        dots[k] += x * (f32_load(q, c, n) * f32_load(g, c, n));
-        gradients[k] += x * f32_load(dh, c, n);
+        dots[k] = vec_fma(x, f32_load(q, c, n) * f32_load(g, c, n), dots[k]);
+        gradients[k] = vec_fma(x, f32_load(dh, c, n), gradients[k]);
     });
-    return (struct two_sums){sum_lanes(dots), sum_lanes(gradients)};
+    return (struct two_sums){sum_groups(dots), sum_groups(gradients)};
 }
 
 /* Replaces s by its softmax, computed in double, which costs little for so few numbers. */
@@ -42,9 +43,9 @@ static void softmax(float *s, size_t n)
     for (size_t j = 0; j < n; j++)
         max = s[j] > max ? s[j] : max;
     for (size_t j = 0; j < n; j++)
-        sum += exp(s[j] - max);
+        sum += wf_math_exp(s[j] - max);
     for (size_t j = 0; j < n; j++)
-        s[j] = (float)(exp(s[j] - max) / sum);
+        s[j] = (float)(wf_math_exp(s[j] - max) / sum);
 }
 
 VEC_INLINE void mix_one(float *h, const float *const *v, const float *alpha, size_t n_mixed,
@@ -52,7 +53,7 @@ VEC_INLINE void mix_one(float *h, const float *const *v, const float *alpha, siz
 {
     vec sum = {0};
     for (size_t j = 0; j < n_mixed; j++)
-        sum += alpha[j] * f32_load(v[j], c, n);
+        sum = vec_fma(vec_set(alpha[j]), f32_load(v[j], c, n), sum);
     f32_store(h, c, n, sum);
 }
 
@@ -65,10 +66,11 @@ static void mix_row(float *h, const float *const *v, const float *alpha, size_t 
         vec a = {0}, b = {0}, d = {0}, e = {0};
         for (size_t j = 0; j < n; j++) {
             const float *x = v[j] + c;
-            a += alpha[j] * vec_load(x);
-            b += alpha[j] * vec_load(x + VEC);
-            d += alpha[j] * vec_load(x + 2 * VEC);
-            e += alpha[j] * vec_load(x + 3 * VEC);
+            const vec weight = vec_set(alpha[j]);
+            a = vec_fma(weight, vec_load(x), a);
+            b = vec_fma(weight, vec_load(x + VEC), b);
+            d = vec_fma(weight, vec_load(x + 2 * VEC), d);
+            e = vec_fma(weight, vec_load(x + 3 * VEC), e);
         }
         vec_store(h + c, a);
         vec_store(h + c + VEC, b);
@@ -129,8 +131,10 @@ VEC_INLINE void unmix_one(const struct mix_term *m, size_t n_mixed, float *t, co
     vec sum = f32_load(t, c, n);
     for (size_t j = 0; j < n_mixed; j++) {
         vec x = f32_load(m[j].v, c, n);
-        f32_store(m[j].dv, c, n, m[j].alpha * d + (m[j].p_factor * p - m[j].v_factor * x));
-        sum += m[j].p_factor * x;
+        vec p_factor = vec_set(m[j].p_factor);
+        vec through_score = vec_fms(p_factor, p, m[j].v_factor * x);
+        f32_store(m[j].dv, c, n, vec_fma(vec_set(m[j].alpha), d, through_score));
+        sum = vec_fma(p_factor, x, sum);
     }
     f32_store(t, c, n, sum);
 }

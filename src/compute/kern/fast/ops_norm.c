@@ -6,31 +6,29 @@
 
 VEC_INLINE float row_sum(struct wf_mat x, size_t cols)
 {
-    vec sums[LANES] = {{0}};
+    vec sums[SUMS] = {{0}};
     EACH_VEC_SUMMED(c, n, k, cols, sums[k] += row_load(x, c, n));
-    return sum_lanes(sums);
+    return sum_groups(sums);
 }
 
-VEC_INLINE vec squares_from(struct wf_mat x, float mean_x, size_t c, size_t n)
+VEC_INLINE vec add_square(vec sum, struct wf_mat x, float mean_x, size_t c, size_t n)
 {
     vec deviation = vec_first(row_load(x, c, n) - mean_x, n, (vec){0});
-    return deviation * deviation;
+    return vec_fma(deviation, deviation, sum);
 }
 
 VEC_INLINE float row_squares(struct wf_mat x, float mean_x, size_t cols)
 {
-    vec sums[LANES] = {{0}};
-    EACH_VEC_SUMMED(c, n, k, cols, sums[k] += squares_from(x, mean_x, c, n));
-    return sum_lanes(sums);
+    vec sums[SUMS] = {{0}};
+    EACH_VEC_SUMMED(c, n, k, cols, sums[k] = add_square(sums[k], x, mean_x, c, n));
+    return sum_groups(sums);
 }
 
 VEC_INLINE void scale_one(struct wf_mat out, struct wf_mat x, float mean_x, float scale,
                           const float *w, const float *b, size_t c, size_t n)
 {
-    vec y = (row_load(x, c, n) - mean_x) * scale * f32_load(w, c, n);
-    if (b != NULL)
-        y += f32_load(b, c, n);
-    row_store(out, c, n, y);
+    vec z = (row_load(x, c, n) - mean_x) * scale, factor = f32_load(w, c, n);
+    row_store(out, c, n, b != NULL ? vec_fma(z, factor, f32_load(b, c, n)) : z * factor);
 }
 
 void WF_KERN(wf_ops_layernorm_forward)(struct wf_mat out, float *mean, float *rstd,
@@ -73,8 +71,8 @@ VEC_INLINE void back_sums(const struct back_row *b, vec *e_sum, vec *ez_sum, siz
     vec dy = row_load(b->dy, c, n);
     vec z = (row_load(b->x, c, n) - b->mean_x) * b->scale;
     vec e = dy * f32_load(b->w, c, n);
-    *ez_sum += e * z;
-    f32_store(b->dw, c, n, f32_load(b->dw, c, n) + dy * z);
+    *ez_sum = vec_fma(e, z, *ez_sum);
+    f32_store(b->dw, c, n, vec_fma(dy, z, f32_load(b->dw, c, n)));
     if (b->db != NULL) {
         *e_sum += e;
         f32_store(b->db, c, n, f32_load(b->db, c, n) + dy);
@@ -83,23 +81,23 @@ VEC_INLINE void back_sums(const struct back_row *b, vec *e_sum, vec *ez_sum, siz
 
 VEC_INLINE void back_one(const struct back_row *b, size_t c, size_t n)
 {
-    vec e = row_load(b->dy, c, n) * f32_load(b->w, c, n);
+    vec e = row_load(b->dy, c, n) * f32_load(b->w, c, n) - b->e_mean;
     vec z = (row_load(b->x, c, n) - b->mean_x) * b->scale;
-    vec d = b->scale * (e - b->e_mean - z * b->ez_mean);
+    vec d = vec_fnma(z, vec_set(b->ez_mean), e);
     vec before = {0};
     if (b->residual.at != NULL)
         before = row_load(b->residual, c, n);
     if (b->copy.at != NULL)
         row_store(b->copy, c, n, before);
-    row_store(b->dx, c, n, before + d);
+    row_store(b->dx, c, n, before + b->scale * d);
 }
 
 VEC_INLINE void back_row(struct back_row *b, size_t cols)
 {
-    vec e_sums[LANES] = {{0}}, ez_sums[LANES] = {{0}};
+    vec e_sums[SUMS] = {{0}}, ez_sums[SUMS] = {{0}};
     EACH_VEC_SUMMED(c, n, k, cols, back_sums(b, &e_sums[k], &ez_sums[k], c, n));
-    b->e_mean = sum_lanes(e_sums) / (float)cols;
-    b->ez_mean = sum_lanes(ez_sums) / (float)cols;
+    b->e_mean = sum_groups(e_sums) / (float)cols;
+    b->ez_mean = sum_groups(ez_sums) / (float)cols;
     EACH_VEC(c, n, cols, back_one(b, c, n));
 }
 

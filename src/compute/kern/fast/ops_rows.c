@@ -32,8 +32,8 @@ VEC_INLINE void rotate_one(struct wf_mat x, size_t half, const float *cosines,
     if (inverse)
         sine = -sine;
     vec a = row_load(x, i, n), b = row_load(x, half + i, n);
-    row_store(x, i, n, a * cosine - b * sine);
-    row_store(x, half + i, n, b * cosine + a * sine);
+    row_store(x, i, n, vec_fms(a, cosine, b * sine));
+    row_store(x, half + i, n, vec_fma(b, cosine, a * sine));
 }
 
 void WF_KERN(wf_ops_rope)(struct wf_mat x, const float *cosines, const float *sines,

@@ -220,12 +220,12 @@ VEC_INLINE void adamw_one(float *w, float *m, float *v, vec g, size_t i, size_t 
                           const struct adamw_factors *f)
 {
     g *= f->scale;
-    vec m1 = f->beta1 * f32_load(m, i, n) + f->rest1 * g;
-    vec v1 = f->beta2 * f32_load(v, i, n) + f->rest2 * (g * g);
+    vec m1 = vec_fma(vec_set(f->beta1), f32_load(m, i, n), f->rest1 * g);
+    vec v1 = vec_fma(vec_set(f->beta2), f32_load(v, i, n), f->rest2 * (g * g));
     f32_store(m, i, n, m1);
     f32_store(v, i, n, v1);
     vec step = f->step * m1 / (vec_sqrt(v1 * f->correct2) + f->eps);
-    f32_store(w, i, n, f->keep * f32_load(w, i, n) - step);
+    f32_store(w, i, n, vec_fms(vec_set(f->keep), f32_load(w, i, n), step));
 }
 
 void WF_KERN(wf_ops_adamw)(float *w, float *m, float *v, const int64_t *exact,

@@ -5,19 +5,6 @@
 
 extern const struct wf_peak_loop WF_KERN(wf_peak_loop);
 
-/* Returns a * b + c as an explicit fused operation, since builds with little optimization do
- * not fuse. */
-VEC_INLINE vec multiply_add(vec a, vec b, vec c)
-{
-#if defined(__AVX512F__)
-    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__FMA__)
-    return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#else
-    return a * b + c;
-#endif
-}
-
 /* Runs independent chains of multiply-adds.  Each sum converges to 1, so no infinity or
  * denormal slows it down.  The factor is hidden from the compiler, so it can neither precompute
  * the result nor merge sums. */
@@ -28,15 +15,15 @@ static float run(size_t rounds)
     vec s0 = half, s1 = 2 * s0, s2 = 2 * s1, s3 = 2 * s2, s4 = 2 * s3, s5 = 2 * s4, s6 = 2 * s5,
         s7 = 2 * s6, s8 = 2 * s7, s9 = 2 * s8, s10 = 2 * s9, s11 = 2 * s10;
     for (size_t i = 0; i < rounds; i++) {
-#define STEP(s) s = multiply_add(s, half, half);
+#define STEP(s) s = vec_fma(s, half, half);
         WF_PEAK_EACH(STEP)
 #undef STEP
     }
-    vec sum = {0};
-#define SUM(s) sum += s;
+    vec sums[PARTS] = {{0}};
+#define SUM(s) sums[0] += s;
     WF_PEAK_EACH(SUM)
 #undef SUM
-    return vec_sum(sum);
+    return wide_sum(sums);
 }
 
 /* Number of parallel sums, so that the latency of additions does not limit the rate. */
@@ -53,7 +40,8 @@ static float sum_floats(const float *at, size_t n)
     float rest = 0;
     for (; i < n; i++)
         rest += at[i];
-    return vec_sum((s[0] + s[1]) + (s[2] + s[3])) + rest;
+    vec sums[PARTS] = {(s[0] + s[1]) + (s[2] + s[3])};
+    return wide_sum(sums) + rest;
 }
 
 const struct wf_peak_loop WF_KERN(wf_peak_loop) = {

@@ -67,36 +67,65 @@ VEC_INLINE struct wf_mat row_of(struct wf_mat m, size_t r)
         }                                                                                      \
     } while (0)
 
-/* Like EACH_VEC(), for sums: the constant k = 0 .. 3 selects one of four partial sums in turn,
- * so that an addition does not wait for the previous one. */
-enum { LANES = 4 };
-#define LANE_STEP(c, k, lane, call)                                                            \
+/* Like EACH_VEC(), for sums.  Four groups of WIDE partial sums take turns, so that an addition
+ * does not wait for the previous one; columns past the last 4 * WIDE belong to the first group.
+ * The constant k < SUMS selects the vector of partial sums. */
+enum { GROUPS = 4, SUMS = GROUPS * PARTS };
+#define SUM_STEP(c, k, index, call)                                                            \
     {                                                                                          \
-        enum { k = lane };                                                                     \
+        enum { k = index };                                                                    \
         call;                                                                                  \
     }                                                                                          \
     c += VEC
+#define REST_STEP(c, n, k, index, cols, call)                                                  \
+    if (c < (cols)) {                                                                          \
+        n = (cols)-c < VEC ? (cols)-c : VEC;                                                   \
+        SUM_STEP(c, k, index, call);                                                           \
+    }
+#if defined(__AVX512F__)
+#define GROUP_STEP(c, k, group, call) SUM_STEP(c, k, group, call)
+#define GROUP_REST(c, n, k, cols, call) REST_STEP(c, n, k, 0, cols, call)
+#elif defined(__AVX2__)
+#define GROUP_STEP(c, k, group, call)                                                          \
+    SUM_STEP(c, k, 2 * group, call);                                                           \
+    SUM_STEP(c, k, 2 * group + 1, call)
+#define GROUP_REST(c, n, k, cols, call)                                                        \
+    REST_STEP(c, n, k, 0, cols, call)                                                          \
+    REST_STEP(c, n, k, 1, cols, call)
+#else
+#define GROUP_STEP(c, k, group, call)                                                          \
+    SUM_STEP(c, k, 4 * group, call);                                                           \
+    SUM_STEP(c, k, 4 * group + 1, call);                                                       \
+    SUM_STEP(c, k, 4 * group + 2, call);                                                       \
+    SUM_STEP(c, k, 4 * group + 3, call)
+#define GROUP_REST(c, n, k, cols, call)                                                        \
+    REST_STEP(c, n, k, 0, cols, call)                                                          \
+    REST_STEP(c, n, k, 1, cols, call)                                                          \
+    REST_STEP(c, n, k, 2, cols, call)                                                          \
+    REST_STEP(c, n, k, 3, cols, call)
+#endif
 #define EACH_VEC_SUMMED(c, n, k, cols, call)                                                   \
     do {                                                                                       \
         size_t c = 0, n = VEC;                                                                 \
-        while (c + LANES * VEC <= (cols)) {                                                    \
-            LANE_STEP(c, k, 0, call);                                                          \
-            LANE_STEP(c, k, 1, call);                                                          \
-            LANE_STEP(c, k, 2, call);                                                          \
-            LANE_STEP(c, k, 3, call);                                                          \
+        while (c + GROUPS * WIDE <= (cols)) {                                                  \
+            GROUP_STEP(c, k, 0, call);                                                         \
+            GROUP_STEP(c, k, 1, call);                                                         \
+            GROUP_STEP(c, k, 2, call);                                                         \
+            GROUP_STEP(c, k, 3, call);                                                         \
         }                                                                                      \
-        while (c + VEC <= (cols)) {                                                            \
-            LANE_STEP(c, k, 0, call);                                                          \
+        while (c + WIDE <= (cols)) {                                                           \
+            GROUP_STEP(c, k, 0, call);                                                         \
         }                                                                                      \
-        if (c < (cols)) {                                                                      \
-            n = (cols)-c;                                                                      \
-            LANE_STEP(c, k, 0, call);                                                          \
-        }                                                                                      \
+        GROUP_REST(c, n, k, cols, call)                                                        \
     } while (0)
 
-VEC_INLINE float sum_lanes(const vec *lanes)
+VEC_INLINE float sum_groups(const vec sums[SUMS])
 {
-    return vec_sum((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
+    vec parts[PARTS];
+#pragma GCC unroll 4
+    for (int i = 0; i < PARTS; i++)
+        parts[i] = (sums[i] + sums[PARTS + i]) + (sums[2 * PARTS + i] + sums[3 * PARTS + i]);
+    return wide_sum(parts);
 }
 
 #endif

@@ -2,8 +2,14 @@
  *
  * Every source file in kern/fast/ is compiled once per instruction set (cmake/weft.cmake:
  * WEFT_ISA_SUFFIX is portable, avx2 or avx512) and names its exported symbols with WF_KERN().
- * Only these files may contract a * b + c into one fused operation: for one instruction set the
- * result is the same everywhere. */
+ *
+ * The results have the same bits for every instruction set, compiler and optimization level.
+ * Three rules ensure this:
+ * - The compiler never fuses a * b + c.  vec_fma() and its relatives fuse, on every machine.
+ * - A sum across a row has WIDE partial sums, whatever the width of a vector: column c belongs
+ *   to partial sum c % WIDE.  wide_sum() adds them in one order.
+ * - Exponentials and the like are polynomials in this directory or functions of base/math.h,
+ *   never functions of libm, which differ between machines. */
 #ifndef COMPUTE_KERN_FAST_VEC_H
 #define COMPUTE_KERN_FAST_VEC_H
 
@@ -12,6 +18,8 @@
 #include <string.h>
 #if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 #include "compute/tensor/tensor.h"
@@ -37,6 +45,8 @@ enum { VEC = 4 };
 #define VEC_LOW_HALF 0, 1
 #define VEC_HIGH_HALF 2, 3
 #endif
+
+enum { WIDE = 16, PARTS = WIDE / VEC };
 
 typedef float vec __attribute__((vector_size(4 * VEC)));
 typedef int32_t vec_i32 __attribute__((vector_size(4 * VEC)));
@@ -97,22 +107,23 @@ VEC_INLINE vec vec_join(vec_half low, vec_half high)
 #endif
 }
 
-/* Returns the sum of all elements.  Repeatedly adds the upper half to the lower half, so the
- * order depends only on the width. */
-VEC_INLINE float vec_sum(vec v)
+/* Returns the sum of WIDE partial sums, which are in PARTS vectors.  Repeatedly adds the upper
+ * half to the lower half. */
+VEC_INLINE float wide_sum(const vec parts[PARTS])
 {
     typedef float four __attribute__((vector_size(16)));
-#ifdef __AVX2__
+#if defined(__AVX512F__)
+    vec v = parts[0];
     vec_half h = __builtin_shufflevector(v, v, VEC_LOW_HALF) +
                  __builtin_shufflevector(v, v, VEC_HIGH_HALF);
-#ifdef __AVX512F__
     four q =
         __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
+#elif defined(__AVX2__)
+    vec h = parts[0] + parts[1];
+    four q = __builtin_shufflevector(h, h, VEC_LOW_HALF) +
+             __builtin_shufflevector(h, h, VEC_HIGH_HALF);
 #else
-    four q = h;
-#endif
-#else
-    four q = v;
+    four q = (parts[0] + parts[2]) + (parts[1] + parts[3]);
 #endif
     q += __builtin_shufflevector(q, q, 2, 3, 2, 3);
     return q[0] + q[1];
@@ -182,6 +193,129 @@ VEC_INLINE vec vec_abs(vec x)
     return (vec)((vec_i32)x & 0x7fffffff);
 }
 
+/* -- fused operations ---------------------------------------------------------------------- */
+
+#if defined(__SSE2__) && !defined(__FMA__)
+
+/* Returns product + c rounded to odd: truncated, with the last bit set if that changes the
+ * value.  A second rounding to fp32 is then correct. */
+VEC_INLINE __m128d add_to_odd(__m128d product, __m128d c)
+{
+    const __m128i one = _mm_set1_epi64x(1);
+    const __m128d zero = _mm_setzero_pd();
+    __m128d sum = _mm_add_pd(product, c), rounded_c = _mm_sub_pd(sum, product);
+    __m128d lost =
+        _mm_add_pd(_mm_sub_pd(product, _mm_sub_pd(sum, rounded_c)), _mm_sub_pd(c, rounded_c));
+
+    /* NaN, which comes from infinities, compares false and leaves the sum as it is. */
+    __m128i inexact =
+        _mm_castpd_si128(_mm_or_pd(_mm_cmplt_pd(lost, zero), _mm_cmpgt_pd(lost, zero)));
+    __m128i too_far =
+        _mm_srli_epi64(_mm_and_si128(_mm_castpd_si128(_mm_xor_pd(lost, sum)), inexact), 63);
+    __m128i bits = _mm_sub_epi64(_mm_castpd_si128(sum), too_far);
+    return _mm_castsi128_pd(_mm_or_si128(bits, _mm_and_si128(inexact, one)));
+}
+
+static __attribute__((noinline, cold, unused)) __m128 fma_carefully(__m128d low, __m128d high,
+                                                                    __m128 c)
+{
+    __m128 lower = _mm_cvtpd_ps(add_to_odd(low, _mm_cvtps_pd(c)));
+    __m128 upper = _mm_cvtpd_ps(add_to_odd(high, _mm_cvtps_pd(_mm_movehl_ps(c, c))));
+    return _mm_movelh_ps(lower, upper);
+}
+
+/* Computes a * b + c in double, where the product is exact, and rounds the sum to fp32.  Two
+ * roundings differ from one only if the sum is halfway between two fp32, which its last 29 bits
+ * show for normal numbers.  Such sums, and all that are subnormal as fp32, are computed again.
+ * This is about ten times slower than a machine's instruction. */
+VEC_INLINE __m128 fma_in_double(__m128 a, __m128 b, __m128 c)
+{
+    __m128 a_high = _mm_movehl_ps(a, a), b_high = _mm_movehl_ps(b, b);
+    __m128d low = _mm_mul_pd(_mm_cvtps_pd(a), _mm_cvtps_pd(b));
+    __m128d high = _mm_mul_pd(_mm_cvtps_pd(a_high), _mm_cvtps_pd(b_high));
+    __m128 low_sum = _mm_castpd_ps(_mm_add_pd(low, _mm_cvtps_pd(c)));
+    __m128 high_sum = _mm_castpd_ps(_mm_add_pd(high, _mm_cvtps_pd(_mm_movehl_ps(c, c))));
+
+    /* The lower and the upper 32 bits of the four sums. */
+    __m128i tail = _mm_castps_si128(_mm_shuffle_ps(low_sum, high_sum, 0x88));
+    __m128i head = _mm_castps_si128(_mm_shuffle_ps(low_sum, high_sum, 0xdd));
+    __m128i half = _mm_cmpeq_epi32(_mm_and_si128(tail, _mm_set1_epi32(0x1fffffff)),
+                                   _mm_set1_epi32(0x10000000));
+    __m128i size = _mm_and_si128(head, _mm_set1_epi32(0x7fffffff));
+    __m128i small = _mm_and_si128(_mm_cmplt_epi32(size, _mm_set1_epi32(0x38100000)),
+                                  _mm_cmpgt_epi32(size, _mm_setzero_si128()));
+    if (__builtin_expect(_mm_movemask_epi8(_mm_or_si128(half, small)) != 0, 0))
+        return fma_carefully(low, high, c);
+    return _mm_movelh_ps(_mm_cvtpd_ps(_mm_castps_pd(low_sum)),
+                         _mm_cvtpd_ps(_mm_castps_pd(high_sum)));
+}
+
+#endif
+
+/* Returns a * b + c, rounded once. */
+VEC_INLINE vec vec_fma(vec a, vec b, vec c)
+{
+#if defined(__AVX512F__)
+    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__SSE2__)
+    return (vec)fma_in_double((__m128)a, (__m128)b, (__m128)c);
+#elif defined(__aarch64__)
+    return (vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    for (int i = 0; i < VEC; i++)
+        c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+#endif
+}
+
+/* Returns a * b + c, rounded once, between wf_flush_begin() and wf_flush_end() (kern/flush.h).
+ * a and b are bf16.  A sum that is subnormal before it is rounded may be the smallest normal
+ * number afterwards.  x86 keeps it, and so does this function.  ARM flushes it. */
+VEC_INLINE vec vec_fma_flushed(vec a, vec b, vec c)
+{
+    vec sum = vec_fma(a, b, c);
+#if defined(__aarch64__)
+    /* A sum that was rounded has c != 0, since the product of two bf16 is exact. */
+    vec_i32 doubtful = (sum == 0) & (c != 0);
+    if (__builtin_expect(vmaxvq_u32((uint32x4_t)doubtful) != 0, 0))
+        for (int i = 0; i < VEC; i++) {
+            double exact = (double)a[i] * (double)b[i] + (double)c[i];
+            /* Rounded to 24 bits, as if there were no smallest exponent. */
+            if (doubtful[i] && (exact >= 0x1.ffffffp-127 || exact <= -0x1.ffffffp-127))
+                sum[i] = exact > 0 ? 0x1p-126f : -0x1p-126f;
+        }
+#endif
+    return sum;
+}
+
+/* Returns a * b - c, rounded once. */
+VEC_INLINE vec vec_fms(vec a, vec b, vec c)
+{
+#if defined(__AVX512F__)
+    return (vec)_mm512_fmsub_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vec)_mm256_fmsub_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return vec_fma(a, b, -c);
+#endif
+}
+
+/* Returns c - a * b, rounded once. */
+VEC_INLINE vec vec_fnma(vec a, vec b, vec c)
+{
+#if defined(__AVX512F__)
+    return (vec)_mm512_fnmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vec)_mm256_fnmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return vec_fma(-a, b, c);
+#endif
+}
+
+/* -- functions ----------------------------------------------------------------------------- */
+
 /* Rounds to the nearest integer, ties to even; zero is never negative. */
 VEC_INLINE vec vec_round(vec x)
 {
@@ -224,16 +358,16 @@ VEC_INLINE vec vec_exp(vec x)
 
     /* x = n ln 2 + r, |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds to the nearest integer. */
     const vec magic = vec_set(12582912.0f);
-    vec shifted = y * 1.44269504f + magic;
+    vec shifted = vec_fma(y, vec_set(1.44269504f), magic);
     vec n = shifted - magic;
-    vec r = y - n * 0.693359375f;
-    r += n * 2.12194440e-4f;
-    vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
+    vec r = vec_fnma(n, vec_set(0.693359375f), y);
+    r = vec_fma(n, vec_set(2.12194440e-4f), r);
+    vec p = vec_fma(r, vec_set(1.9875691500e-4f), vec_set(1.3981999507e-3f));
+    p = vec_fma(p, r, vec_set(8.3334519073e-3f));
+    p = vec_fma(p, r, vec_set(4.1665795894e-2f));
+    p = vec_fma(p, r, vec_set(1.6666665459e-1f));
+    p = vec_fma(p, r, vec_set(5.0000001201e-1f));
+    p = vec_fma(p, r * r, r) + 1.0f;
 #if defined(__AVX512F__)
     __mmask16 seen = _mm512_cmp_ps_mask((__m512)x, (__m512)low, _CMP_NLT_UQ);
     return (vec)_mm512_maskz_scalef_ps(seen, (__m512)p, (__m512)n);
