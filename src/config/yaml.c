@@ -7,7 +7,36 @@
 #include "base/error.h"
 #include "base/printable.h"
 
-enum { MAX_BYTES = 64 << 20 };
+enum { MAX_BYTES = 64 << 20, MAX_DEPTH = 1000, MAX_ANCHORS = 1000, MAX_DIRECTIVES = 100 };
+
+/* Refuses a text for which libyaml takes quadratic time: it compares every anchor and every
+ * directive with all earlier ones, and visits all open brackets at every token.  Characters in
+ * strings and comments count as well, since the limits are far beyond any settings. */
+static enum weft_status check_time(const char *text, size_t len, const char *source,
+                                   struct weft_error *err)
+{
+    size_t depth = 0, max_depth = 0, n_anchors = 0, n_directives = 0;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        depth += c == '[' || c == '{';
+        depth -= (c == ']' || c == '}') && depth > 0;
+        max_depth = depth > max_depth ? depth : max_depth;
+        n_anchors += c == '&';
+        n_directives += c == '%' && (i == 0 || text[i - 1] == '\n' || text[i - 1] == '\r');
+    }
+
+    const struct {
+        const char *what;
+        size_t n, max;
+    } limits[] = {{"nested brackets", max_depth, MAX_DEPTH},
+                  {"anchors (&)", n_anchors, MAX_ANCHORS},
+                  {"directives (%)", n_directives, MAX_DIRECTIVES}};
+    for (size_t i = 0; i < WEFT_LEN(limits); i++)
+        if (limits[i].n > limits[i].max)
+            return WEFT_FAIL(err, WEFT_USAGE, "%.80s: too many %s (%zu; maximum %zu)", source,
+                             limits[i].what, limits[i].n, limits[i].max);
+    return WEFT_OK;
+}
 
 void wf_yaml_location(const char *source, const yaml_node_t *node, char *out)
 {
@@ -79,6 +108,7 @@ enum weft_status wf_yaml_load(const char *text, size_t len, const char *source,
         return WEFT_FAIL(err, WEFT_USAGE,
                          "%.80s: the file is too large (%zu bytes; maximum %d)", source, len,
                          MAX_BYTES);
+    WEFT_TRY(check_time(text, len, source, err));
     if (!yaml_parser_initialize(&parser))
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory to read %.80s", source);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);

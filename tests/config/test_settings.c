@@ -299,24 +299,32 @@ static void check_error(void **state)
     wf_settings_release(list, &s);
 }
 
-/* A file of 10,000 brackets is rejected without a crash. */
-static void check_deep(void **state)
+/* Texts for which libyaml takes quadratic time are refused, and deep lists do not crash it. */
+static void check_repeated(void **state)
 {
+    static const struct {
+        const char *part, *error;
+    } cases[] = {{"[", "f.yaml: too many nested brackets (20000; maximum 1000)"},
+                 {"{", "f.yaml: too many nested brackets (20000; maximum 1000)"},
+                 {"- &a 1\n", "f.yaml: too many anchors (&) (20000; maximum 1000)"},
+                 {"%TAG !a! b\n", "f.yaml: too many directives (%) (20000; maximum 100)"},
+                 {"%TAG !a! b\r", "f.yaml: too many directives (%) (20000; maximum 100)"},
+                 {"- ", "f.yaml:1:1: expected sections"},
+                 {"? ", "f.yaml:1:3: expected a single value"}};
     (void)state;
-    enum { DEEP = 10000 };
-    char *text = malloc(DEEP + 1);
-    struct settings s;
-    for (const char *c = "[{-"; *c != '\0'; c++) {
-        memset(text, *c, DEEP);
-        if (*c == '-')
-            for (size_t i = 1; i < DEEP; i += 2)
-                text[i] = ' ';
-        text[DEEP] = '\0';
+    for (size_t i = 0; i < WEFT_LEN(cases); i++) {
+        struct wf_text text = {0};
+        struct settings s;
+        struct weft_error err = {.msg = ""};
+        for (int k = 0; k < 20000; k++)
+            wf_text_adds(&text, cases[i].part);
         assert_int_equal(wf_settings_init(list, &s, NULL), WEFT_OK);
-        assert_int_equal(wf_settings_parse(list, text, DEEP, "f.yaml", &s, NULL), WEFT_USAGE);
+        assert_int_equal(wf_settings_parse(list, text.at, text.len, "f.yaml", &s, &err),
+                         WEFT_USAGE);
+        assert_has(err.msg, cases[i].error);
         wf_settings_release(list, &s);
+        wf_text_release(&text);
     }
-    free(text);
 }
 
 /* -- printing ------------------------------------------------------------------------------ */
@@ -491,9 +499,9 @@ static void check_others(void **state)
 int main(void)
 {
     static const struct CMUnitTest single[] = {
-        cmocka_unit_test(check_deep),    cmocka_unit_test(check_printed),
-        cmocka_unit_test(check_longest), cmocka_unit_test(check_round_trip),
-        cmocka_unit_test(check_others),  cmocka_unit_test(check_default),
+        cmocka_unit_test(check_repeated), cmocka_unit_test(check_printed),
+        cmocka_unit_test(check_longest),  cmocka_unit_test(check_round_trip),
+        cmocka_unit_test(check_others),   cmocka_unit_test(check_default),
     };
     struct CMUnitTest tests[WEFT_LEN(single) + WEFT_LEN(merges) + WEFT_LEN(errors)];
     size_t n = 0;
