@@ -11,7 +11,8 @@ extern "C" {
 /* Returns the version, such as "0.2.0". */
 WEFT_API const char *weft_version(void);
 
-/* Returns the compiler and the build type, such as "gcc 12.2.0, Release". */
+/* Returns the compiler, the processor and the build type, such as "GNU 12.2.0, x86_64,
+ * Release". */
 WEFT_API const char *weft_build_info(void);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks runs under $MPI in which one rank has a different setting, schedule, data file or program.  All
-# ranks exit with code 2 before the first step, and the message names the rank and the difference.
+# ranks exit with code 2 before the first step, and the message names the rank and the difference.  Ranks
+# may have different instruction sets.
 set -euo pipefail
 here=$(dirname -- "${BASH_SOURCE[0]}")
 # shellcheck source=tests/net/ranks.sh
@@ -95,19 +96,29 @@ is_code 3 || fail "exit code $code"
 grep -q '^weft: rank 1: data\.val: val\.bin: ' "$folder/err" || fail 'the rank or the setting is not named'
 [ ! -e "$folder/run" ] || fail 'the directory of the run exists'
 
-# Another build, and the same build with another instruction set.
+# Another program of the same compiler.
 mkdir "$folder/bin"
 cp "$WEFT" "$folder/bin/weft"
 printf '\n' >>"$folder/bin/weft"
 same_but "$folder/bin/weft"
 export WEFT_MODULES=${WEFT_BUILD_DIR:-$(dirname -- "$WEFT")}
-differs program 'program (build' "${other[@]}"
+differs program 'program of rank 0' "${other[@]}"
 unset WEFT_MODULES
-same_but "$WEFT"
-if grep -q ' avx2 ' /proc/cpuinfo; then
-    differs 'set of instructions' 'program (build or processor instructions' \
-        env WEFT_ISA=portable "${other[@]}"
-fi
+
+# Ranks with different instruction sets give the weights of ranks with the same one.
+for precision in fp32 bf16; do
+    case_name="different instruction sets, $precision"
+    same=("${train[@]}" "${usual[@]}" --train.precision=$precision)
+    rm -rf "$folder/run"
+    run_all -n 3 "${same[@]}"
+    [ $code -eq 0 ] || fail "one instruction set: exit code $code"
+    want=$(hash_of "$folder/run")
+    rm -rf "$folder/run"
+    run_all -n 1 "${same[@]}" : -n 1 env WEFT_ISA=portable "${same[@]}" : \
+        -n 1 env WEFT_ISA=avx2 "${same[@]}"
+    [ $code -eq 0 ] || fail "exit code $code"
+    [ "$(hash_of "$folder/run")" = "$want" ] || fail 'the weights differ'
+done
 
 check_shm
-echo "$MPI: every difference is named before the first step"
+echo "$MPI: every difference is named before the first step, and instruction sets may differ"

@@ -14,7 +14,6 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "compute/kern/isa.h"
 #include "training/trainer/lines.h"
 #include "training/trainer/messages.h"
 #include "training/trainer/trainer_priv.h"
@@ -23,14 +22,15 @@
 enum subject { BUILD, SETTINGS, SCHEDULE, DATA, N_SUBJECTS };
 
 static const char *const subjects[] = {
-    [BUILD] = "program (build or processor instructions)",
+    [BUILD] = "program",
     [SETTINGS] = "settings",
     [SCHEDULE] = "schedule",
     [DATA] = "data",
 };
 
 struct fingerprint {
-    uint64_t hash[N_SUBJECTS];
+    uint64_t hash[N_SUBJECTS]; /* BUILD: the version */
+    uint64_t build, program;   /* compiler and processor; the executable file */
     uint64_t settings_bytes;
 };
 
@@ -58,14 +58,18 @@ static enum weft_status hash_file(const char *path, uint64_t *hash, struct weft_
     return st;
 }
 
-/* Hashes the build and the instruction set, because builds of the same version may round
- * differently, and so may instruction sets. */
-static enum weft_status hash_build(uint64_t *out, struct weft_error *err)
+static uint64_t hash_text(const char *text)
 {
-    const char *isa = wf_isa_name(wf_isa());
-    uint64_t h = wf_hash(0, isa, strlen(isa));
-    *out = wf_hash(h, weft_build_info(), strlen(weft_build_info()));
-    return hash_file("/proc/self/exe", out, err);
+    return wf_hash(0, text, strlen(text));
+}
+
+/* Returns true if two ranks run the same program.  All compilers and instruction sets give the
+ * same bits, so other builds of the same version count as the same program.  Two builds by one
+ * compiler for one processor differ only if their sources differ. */
+static bool is_same_program(const struct fingerprint *a, const struct fingerprint *b)
+{
+    return a->hash[BUILD] == b->hash[BUILD] &&
+           (a->build != b->build || a->program == b->program);
 }
 
 static uint64_t hash_schedule(const struct wf_topology *l)
@@ -172,7 +176,8 @@ static void find_difference(const struct fingerprint *fingerprints, uint32_t n,
     d->subject = N_SUBJECTS;
     for (uint32_t i = 0; i < N_SUBJECTS && d->subject == N_SUBJECTS; i++)
         for (uint32_t r = 1; r < n; r++)
-            if (fingerprints[r].hash[i] != fingerprints[0].hash[i]) {
+            if (i == BUILD ? !is_same_program(&fingerprints[0], &fingerprints[r])
+                           : fingerprints[r].hash[i] != fingerprints[0].hash[i]) {
                 d->subject = i;
                 d->rank = r;
                 break;
@@ -235,9 +240,11 @@ static enum weft_status handshake(struct weft_comm *comm, const struct wf_train_
     if (st == WEFT_OK && fingerprints == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to compare %u ranks", n);
     if (st == WEFT_OK)
-        st = hash_build(&own.hash[BUILD], err);
+        st = hash_file("/proc/self/exe", &own.program, err);
     if (st == WEFT_OK) {
         own.settings_bytes = text.len;
+        own.hash[BUILD] = hash_text(weft_version());
+        own.build = hash_text(weft_build_info());
         own.hash[SETTINGS] = hash_settings(text.at);
         st = compare(comm, text.at, &own, fingerprints, err);
     }
