@@ -116,13 +116,37 @@ char *wf_path_join(const char *dir, const char *name)
     return path;
 }
 
-bool wf_dir_contains(const char *dir, const char *name)
+enum weft_status wf_dir_has(const char *dir, const char *name, bool *out,
+                            struct weft_error *err)
 {
     struct stat info;
     char *path = wf_path_join(dir, name);
-    bool found = path != NULL && lstat(path, &info) == 0;
+    if (path == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path in %.160s", dir);
+    enum weft_status st = WEFT_OK;
+    bool found = lstat(path, &info) == 0;
+    if (!found)
+        st = wf_errno_status(errno, WEFT_OK);
+    if (st != WEFT_OK)
+        WEFT_FAIL(err, st, "%.300s: %s", path, strerror(errno));
+    else
+        *out = found;
     free(path);
-    return found;
+    return st;
+}
+
+enum weft_status wf_dir_find(const char *dir, const char *const *names, size_t n, size_t *out,
+                             struct weft_error *err)
+{
+    bool found = false;
+    size_t i = 0;
+    for (; i < n; i++) {
+        WEFT_TRY(wf_dir_has(dir, names[i], &found, err));
+        if (found)
+            break;
+    }
+    *out = i;
+    return WEFT_OK;
 }
 
 char *wf_path_trim(const char *path)

@@ -1,4 +1,5 @@
 /* Reads token shards, schedules, traces, settings and metrics. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,7 +152,7 @@ static enum weft_status read_lines(FILE *in, const char *path, struct wf_metrics
         json_decref(root);
         WEFT_TRY(st);
     }
-    return ferror(in) ? WEFT_FAIL(err, WEFT_IO, "%.200s: cannot be read", path) : WEFT_OK;
+    return ferror(in) ? WEFT_FAIL(err, WEFT_IO, "%.200s: %s", path, strerror(errno)) : WEFT_OK;
 }
 
 enum weft_status wf_metrics_inspect(const char *path, struct wf_metrics_info *out,

@@ -30,9 +30,10 @@ static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_
     char *root = wf_path_join(dir, "checkpoints");
     if (root == NULL)
         return no_memory(dir, err);
-    DIR *list = opendir(root);
     *step = 0;
     *n = 0;
+    errno = 0;
+    DIR *list = opendir(root);
     for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;) {
         uint64_t found;
         if (!wf_store_parse_step(entry->d_name, &found))
@@ -40,10 +41,30 @@ static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_
         *step = found > *step ? found : *step;
         ++*n;
     }
+
+    enum weft_status st = errno == 0 ? WEFT_OK : wf_errno_status(errno, WEFT_OK);
+    if (st != WEFT_OK)
+        WEFT_FAIL(err, st, "%.300s cannot be listed: %s", root, strerror(errno));
     if (list != NULL)
         closedir(list);
     free(root);
-    return WEFT_OK;
+    return st;
+}
+
+/* Opens a file of an earlier run.  A missing file is no error: *out is then NULL. */
+static enum weft_status open_earlier(const char *path, FILE **out, struct weft_error *err)
+{
+    *out = fopen(path, "rb");
+    enum weft_status st = *out != NULL ? WEFT_OK : wf_errno_status(errno, WEFT_OK);
+    return st == WEFT_OK ? st : WEFT_FAIL(err, st, "%.300s: %s", path, strerror(errno));
+}
+
+/* Closes it, and returns an error if it could not be read. */
+static enum weft_status close_earlier(FILE *in, const char *path, struct weft_error *err)
+{
+    int why = ferror(in) ? errno : 0;
+    fclose(in);
+    return why == 0 ? WEFT_OK : WEFT_FAIL(err, WEFT_IO, "%.300s: %s", path, strerror(why));
 }
 
 /* Checks that the run directory may be used.  A finished run can be continued from its
@@ -52,7 +73,8 @@ static enum weft_status check_usable(const char *dir, bool resume, struct weft_e
 {
     uint64_t step;
     size_t n;
-    bool finished = wf_dir_contains(dir, "model");
+    bool finished;
+    WEFT_TRY(wf_dir_has(dir, "model", &finished, err));
     WEFT_TRY(newest_checkpoint(dir, &step, &n, err));
 
     if (finished && n == 0)
@@ -175,28 +197,32 @@ static long end_of_steps(FILE *in, uint64_t last)
 
 static enum weft_status truncate_steps(const char *path, uint64_t last, struct weft_error *err)
 {
-    FILE *in = fopen(path, "rb");
+    FILE *in;
+    WEFT_TRY(open_earlier(path, &in, err));
     if (in == NULL)
         return WEFT_OK;
     long end = end_of_steps(in, last);
-    fclose(in);
+    WEFT_TRY(close_earlier(in, path, err));
     if (end >= 0 && truncate(path, end) != 0)
         return WEFT_FAIL(err, WEFT_IO, "cannot truncate %.200s: %s", path, strerror(errno));
     return WEFT_OK;
 }
 
-/* Returns the last step in metrics.jsonl, or 0 if there is none. */
-static uint64_t last_step(const char *metrics)
+/* Sets *out to the last step in metrics.jsonl, or to 0 if there is none. */
+static enum weft_status read_last_step(const char *metrics, uint64_t *out,
+                                       struct weft_error *err)
 {
-    FILE *in = fopen(metrics, "rb");
+    FILE *in;
     char line[4096];
-    unsigned long long step, last = 0;
-    while (in != NULL && fgets(line, sizeof line, in) != NULL)
+    unsigned long long step;
+    *out = 0;
+    WEFT_TRY(open_earlier(metrics, &in, err));
+    if (in == NULL)
+        return WEFT_OK;
+    while (fgets(line, sizeof line, in) != NULL)
         if (sscanf(line, "{\"step\":%llu", &step) == 1)
-            last = step;
-    if (in != NULL)
-        fclose(in);
-    return last;
+            *out = step;
+    return close_earlier(in, metrics, err);
 }
 
 /* Renames the weights of a finished run that is continued to model-step-N, with a suffix if
@@ -242,9 +268,13 @@ static enum weft_status prepare_extension(const char *dir, const char *metrics,
                                           const struct wf_train_settings *s, uint64_t resumed,
                                           char **archived, struct weft_error *err)
 {
-    uint64_t last = last_step(metrics), done = last > resumed ? last : resumed;
-    if (!wf_dir_contains(dir, "model"))
+    uint64_t last;
+    bool finished;
+    WEFT_TRY(wf_dir_has(dir, "model", &finished, err));
+    if (!finished)
         return WEFT_OK;
+    WEFT_TRY(read_last_step(metrics, &last, err));
+    uint64_t done = last > resumed ? last : resumed;
     if (s->checkpoint.resume_mode != WF_RESUME_NEWEST)
         return WEFT_FAIL(
             err, WEFT_USAGE,
@@ -278,20 +308,23 @@ static void archive_name(unsigned what, unsigned number, char out[ARCHIVE_NAME_L
     snprintf(out, ARCHIVE_NAME_LEN, "%.*s%u%s", (int)(at - form), form, number, at + 2);
 }
 
-/* Returns the first number that no archived file has.  All archived files of one run share a
+/* Finds the first number that no archived file has.  All archived files of one run share a
  * number. */
-static unsigned free_number(const char *dir)
+static enum weft_status find_free_number(const char *dir, unsigned *out, struct weft_error *err)
 {
-    for (unsigned number = 1;; number++) {
-        bool taken = false;
+    bool taken = true;
+    unsigned number = 0;
+    while (taken) {
+        taken = false;
+        number++;
         for (unsigned i = 0; i < WEFT_LEN(artifacts) && !taken; i++) {
             char name[ARCHIVE_NAME_LEN];
             archive_name(i, number, name);
-            taken = wf_dir_contains(dir, name);
+            WEFT_TRY(wf_dir_has(dir, name, &taken, err));
         }
-        if (!taken)
-            return number;
     }
+    *out = number;
+    return WEFT_OK;
 }
 
 /* Renames an artifact, unless it is missing or empty.  Stores the new path in *out unless `out`
@@ -344,7 +377,8 @@ static enum weft_status prepare_logs(struct wf_rundir *run, const char *dir,
         WEFT_TRY(truncate_steps(metrics, resumed, err));
         return truncate_steps(run->samples, resumed, err);
     }
-    unsigned number = free_number(dir);
+    unsigned number;
+    WEFT_TRY(find_free_number(dir, &number, err));
     WEFT_TRY(archive_artifact(dir, ARTIFACT_METRICS, number, &run->archived_metrics, err));
     WEFT_TRY(archive_artifact(dir, ARTIFACT_SAMPLES, number, NULL, err));
     return archive_artifact(dir, ARTIFACT_TRACE, number, NULL, err);
@@ -449,7 +483,9 @@ static enum weft_status write_schedule(const char *dir, const char *text, size_t
     WEFT_TRY(has_text(dir, "schedule.csv", text, len, &same, err));
     if (same)
         return WEFT_OK;
-    WEFT_TRY(archive_artifact(dir, ARTIFACT_TRACE, free_number(dir), NULL, err));
+    unsigned number;
+    WEFT_TRY(find_free_number(dir, &number, err));
+    WEFT_TRY(archive_artifact(dir, ARTIFACT_TRACE, number, NULL, err));
     return write_in(dir, "schedule.csv", text, len, err);
 }
 
