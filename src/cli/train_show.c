@@ -300,6 +300,11 @@ void wf_train_show_event(void *arg, const struct wf_session_event *e)
     case WF_SESSION_EVENT_UNFINISHED:
         print_unfinished(e);
         break;
+    case WF_SESSION_EVENT_FINISHED:
+        printf("finished %s is already finished: %llu steps are done; raise train.steps to "
+               "continue it\n",
+               e->settings->log.dir, (unsigned long long)e->step);
+        break;
     case WF_SESSION_EVENT_REPORT:
         printf("report   %s\n", wf_shown(e->text).at);
         break;

@@ -18,8 +18,9 @@ first=$(hash_of run)
 run 2 train "${fixed[@]}" --train.steps=12 --log.dir=run
 err_has 'log.dir run has a finished run; continue it with checkpoint.resume=auto and more train.steps'
 for steps in 8 5; do
-    run 2 train "${fixed[@]}" --train.steps=$steps --log.dir=run --checkpoint.resume=auto
-    err_has "log.dir run has a finished run of 8 steps, and train.steps is $steps; raise train.steps"
+    run 0 train "${fixed[@]}" --train.steps=$steps --log.dir=run --checkpoint.resume=auto
+    out_has 'run is already finished: 8 steps are done; raise train.steps to continue it'
+    out_lacks '| loss'
 done
 run 2 train "${fixed[@]}" --train.steps=12 --log.dir=run \
     --checkpoint.resume=run/checkpoints/step-00000008
@@ -41,8 +42,8 @@ holds test "$(hash_of run/model-step-00000008)" = "$first"
 newest=$(ls -d run/checkpoints/step-* | tail -n 1)
 truncate -s -1 "$newest/rank-00000.safetensors"
 what='weft train continues despite a broken checkpoint'
-run 2 train "${fixed[@]}" --train.steps=12 --log.dir=run --checkpoint.resume=auto
-err_has 'has a finished run of 12 steps'
+run 0 train "${fixed[@]}" --train.steps=12 --log.dir=run --checkpoint.resume=auto
+out_has 'run is already finished: 12 steps are done'
 holds "$WEFT" train "${fixed[@]}" --train.steps=15 --log.dir=run --checkpoint.every=3 \
     --checkpoint.resume=auto >out 2>err </dev/null
 err_has "$(basename "$newest")"
@@ -111,7 +112,9 @@ run 0 train "${more[@]}"
 run 0 train "${fixed[@]}" --train.steps=90 --log.dir=whole90
 holds test "$(hash_of ended)" = "$(hash_of whole90)"
 
-# A run without checkpoints cannot be continued.
+# A run without checkpoints is finished, too, but cannot be continued.
+run 0 train "${fixed[@]}" --train.steps=12 --log.dir=whole --checkpoint.resume=auto
+out_has 'whole is already finished: 12 steps are done'
 run 2 train "${fixed[@]}" --train.steps=20 --log.dir=whole --checkpoint.resume=auto
 err_has 'has a finished run without checkpoints, which cannot be continued; use another directory'
 err_has 'start a new run from its weights with model.dir=whole/model'

@@ -22,6 +22,13 @@ static enum weft_status no_memory(const char *dir, struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for paths in %.200s", dir);
 }
 
+/* Reports that a file or directory cannot be read, with the cause in errno. */
+static enum weft_status fail_read(const char *path, struct weft_error *err)
+{
+    return WEFT_FAIL(err, wf_errno_status(errno, WEFT_IO), "%.200s cannot be read: %s", path,
+                     strerror(errno));
+}
+
 /* Stores the step of the newest checkpoint, taken from its name, and the number of
  * checkpoints. */
 static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_t *n,
@@ -30,10 +37,13 @@ static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_
     char *root = wf_path_join(dir, "checkpoints");
     if (root == NULL)
         return no_memory(dir, err);
+    DIR *list = opendir(root);
+    enum weft_status st = WEFT_OK;
+    if (list == NULL && errno != ENOENT && errno != ENOTDIR)
+        st = fail_read(root, err);
     *step = 0;
     *n = 0;
     errno = 0;
-    DIR *list = opendir(root);
     for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;) {
         uint64_t found;
         if (!wf_store_parse_step(entry->d_name, &found))
@@ -41,30 +51,12 @@ static enum weft_status newest_checkpoint(const char *dir, uint64_t *step, size_
         *step = found > *step ? found : *step;
         ++*n;
     }
-
-    enum weft_status st = errno == 0 ? WEFT_OK : wf_errno_status(errno, WEFT_OK);
-    if (st != WEFT_OK)
-        WEFT_FAIL(err, st, "%.300s cannot be listed: %s", root, strerror(errno));
+    if (list != NULL && errno != 0)
+        st = fail_read(root, err);
     if (list != NULL)
         closedir(list);
     free(root);
     return st;
-}
-
-/* Opens a file of an earlier run.  A missing file is no error: *out is then NULL. */
-static enum weft_status open_earlier(const char *path, FILE **out, struct weft_error *err)
-{
-    *out = fopen(path, "rb");
-    enum weft_status st = *out != NULL ? WEFT_OK : wf_errno_status(errno, WEFT_OK);
-    return st == WEFT_OK ? st : WEFT_FAIL(err, st, "%.300s: %s", path, strerror(errno));
-}
-
-/* Closes it, and returns an error if it could not be read. */
-static enum weft_status close_earlier(FILE *in, const char *path, struct weft_error *err)
-{
-    int why = ferror(in) ? errno : 0;
-    fclose(in);
-    return why == 0 ? WEFT_OK : WEFT_FAIL(err, WEFT_IO, "%.300s: %s", path, strerror(why));
 }
 
 /* Checks that the run directory may be used.  A finished run can be continued from its
@@ -179,50 +171,75 @@ enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool res
     return remove_leftovers(dir, err);
 }
 
-/* Returns the file offset of the first line whose step is after `last`. */
-static long end_of_steps(FILE *in, uint64_t last)
+/* Stores the file offset of the first line whose step is after `last`. */
+static enum weft_status end_of_steps(FILE *in, const char *path, uint64_t last, long *end,
+                                     struct weft_error *err)
 {
     char *line = NULL;
     size_t room = 0;
-    long end = 0;
-    for (ssize_t n; (n = getline(&line, &room, in)) > 0;) {
+    bool found = false;
+    *end = 0;
+    for (ssize_t n; !found && (n = getline(&line, &room, in)) > 0;) {
         unsigned long long step;
-        if (line[n - 1] != '\n' || sscanf(line, "{\"step\":%llu", &step) != 1 || step > last)
-            break;
-        end = ftell(in);
+        found =
+            line[n - 1] != '\n' || sscanf(line, "{\"step\":%llu", &step) != 1 || step > last;
+        if (!found)
+            *end = ftell(in);
     }
+    /* getline() fails at the end of the file, and for lack of memory or a read error. */
+    enum weft_status st = found || feof(in) ? WEFT_OK : fail_read(path, err);
     free(line);
-    return end;
+    return st;
 }
 
 static enum weft_status truncate_steps(const char *path, uint64_t last, struct weft_error *err)
 {
-    FILE *in;
-    WEFT_TRY(open_earlier(path, &in, err));
+    FILE *in = fopen(path, "rb");
     if (in == NULL)
-        return WEFT_OK;
-    long end = end_of_steps(in, last);
-    WEFT_TRY(close_earlier(in, path, err));
-    if (end >= 0 && truncate(path, end) != 0)
-        return WEFT_FAIL(err, WEFT_IO, "cannot truncate %.200s: %s", path, strerror(errno));
-    return WEFT_OK;
+        return errno == ENOENT ? WEFT_OK : fail_read(path, err);
+    long end = 0;
+    enum weft_status st = end_of_steps(in, path, last, &end, err);
+    fclose(in);
+    if (st == WEFT_OK && end >= 0 && truncate(path, end) != 0)
+        st = WEFT_FAIL(err, WEFT_IO, "cannot truncate %.200s: %s", path, strerror(errno));
+    return st;
 }
 
-/* Sets *out to the last step in metrics.jsonl, or to 0 if there is none. */
-static enum weft_status read_last_step(const char *metrics, uint64_t *out,
-                                       struct weft_error *err)
+/* Stores the last step in metrics.jsonl, or 0 if there is none. */
+static enum weft_status last_step(const char *metrics, uint64_t *last, struct weft_error *err)
 {
-    FILE *in;
+    FILE *in = fopen(metrics, "rb");
     char line[4096];
     unsigned long long step;
-    *out = 0;
-    WEFT_TRY(open_earlier(metrics, &in, err));
+    *last = 0;
     if (in == NULL)
-        return WEFT_OK;
+        return errno == ENOENT ? WEFT_OK : fail_read(metrics, err);
     while (fgets(line, sizeof line, in) != NULL)
         if (sscanf(line, "{\"step\":%llu", &step) == 1)
-            *out = step;
-    return close_earlier(in, metrics, err);
+            *last = step;
+    enum weft_status st = ferror(in) ? fail_read(metrics, err) : WEFT_OK;
+    fclose(in);
+    return st;
+}
+
+enum weft_status wf_rundir_finished_steps(const char *dir, uint64_t *out,
+                                          struct weft_error *err)
+{
+    uint64_t last = 0, newest = 0;
+    size_t n;
+    bool finished;
+    *out = 0;
+    WEFT_TRY(wf_dir_has(dir, "model", &finished, err));
+    if (!finished)
+        return WEFT_OK;
+    char *metrics = wf_path_join(dir, "metrics.jsonl");
+    enum weft_status st =
+        metrics == NULL ? no_memory(dir, err) : last_step(metrics, &last, err);
+    free(metrics);
+    WEFT_TRY(st);
+    WEFT_TRY(newest_checkpoint(dir, &newest, &n, err));
+    *out = last > newest ? last : newest;
+    return WEFT_OK;
 }
 
 /* Renames the weights of a finished run that is continued to model-step-N, with a suffix if
@@ -262,30 +279,23 @@ static enum weft_status archive_model(const char *dir, uint64_t step, char **out
     return st;
 }
 
-/* Prepares a finished run for more steps.  Changes nothing if the settings require no more
- * steps. */
+/* Prepares a finished run for more steps. */
 static enum weft_status prepare_extension(const char *dir, const char *metrics,
                                           const struct wf_train_settings *s, uint64_t resumed,
                                           char **archived, struct weft_error *err)
 {
-    uint64_t last;
+    uint64_t last = 0;
     bool finished;
     WEFT_TRY(wf_dir_has(dir, "model", &finished, err));
     if (!finished)
         return WEFT_OK;
-    WEFT_TRY(read_last_step(metrics, &last, err));
-    uint64_t done = last > resumed ? last : resumed;
     if (s->checkpoint.resume_mode != WF_RESUME_NEWEST)
         return WEFT_FAIL(
             err, WEFT_USAGE,
             "log.dir %.200s has a finished run; continue it with checkpoint.resume=auto, or "
             "use another directory",
             dir);
-    if (s->train.steps <= done)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "log.dir %.150s has a finished run of %llu steps, and train.steps is "
-                         "%llu; raise train.steps to continue it",
-                         dir, (unsigned long long)done, (unsigned long long)s->train.steps);
+    WEFT_TRY(last_step(metrics, &last, err));
     return archive_model(dir, last > 0 ? last : resumed, archived, err);
 }
 

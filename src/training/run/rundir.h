@@ -48,13 +48,19 @@ struct wf_rundir {
 enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool resume,
                                 struct weft_error *err);
 
+/* Stores the number of steps of a run that has its final weights, or 0 if the directory has none
+ * or does not exist.  A run that is stopped without checkpoints has weights, too; it is finished
+ * if the number is at least train.steps.  Local. */
+enum weft_status wf_rundir_finished_steps(const char *dir, uint64_t *out,
+                                          struct weft_error *err);
+
 /* Writes config.yaml, copies the tokenizer at `tokenizer` (NULL: none), and opens
  * metrics.jsonl.
  *
  * If the run continues after step `resumed` of this directory, the lines of later steps are
  * removed, since these steps will run again.  Otherwise the files of an earlier unfinished run
- * are archived as metrics-N.jsonl, samples-N.jsonl and trace-N.  A finished run continues if it
- * has more steps to do; its weights are archived.  Local. */
+ * are archived as metrics-N.jsonl, samples-N.jsonl and trace-N.  The weights of a finished run
+ * that continues are archived; it must have more steps to do.  Local. */
 enum weft_status wf_rundir_init(struct wf_rundir *run, const char *dir,
                                 const struct wf_train_settings *settings, const char *tokenizer,
                                 uint64_t resumed, struct weft_error *err);

@@ -327,14 +327,17 @@ enum weft_status wf_session_run_rank(struct weft_comm *comm, void *arg, struct w
     wf_layout_choice_release(&choice);
 
     if (st == WEFT_OK)
+        st = wf_session_check_finished(&r, err);
+    if (st == WEFT_OK && !r.finished)
         st = wf_session_open(&r, err);
-    if (st == WEFT_OK)
+    if (st == WEFT_OK && !r.finished)
         st = all_steps(&r, err);
 
     wf_report_server_stop(r.server);
     wf_tensorboard_free(r.tensorboard);
     wf_sampler_release(&r.sampler);
-    bool has_report = r.dir.metrics != NULL && wf_trainer_steps_done(r.trainer) > 0;
+    bool has_report =
+        r.lacks_report || (r.dir.metrics != NULL && wf_trainer_steps_done(r.trainer) > 0);
     wf_rundir_release(&r.dir);
     if (has_report)
         wf_session_write_report(&r);

@@ -36,8 +36,9 @@ enum wf_session_event_kind {
     WF_SESSION_EVENT_ENDED, /* no more steps follow: step is the number of steps done, end */
     WF_SESSION_EVENT_MODEL_SAVED, /* the weights are saved: text is their directory */
     WF_SESSION_EVENT_UNFINISHED, /* steps are left: step of the newest checkpoint or 0, has_weights */
-    WF_SESSION_EVENT_REPORT,  /* the report is written: text is its path */
-    WF_SESSION_EVENT_DRY_RUN, /* the figures of a dry run are computed: dry_run */
+    WF_SESSION_EVENT_FINISHED, /* an earlier process has done all steps: step is their number */
+    WF_SESSION_EVENT_REPORT,   /* the report is written: text is its path */
+    WF_SESSION_EVENT_DRY_RUN,  /* the figures of a dry run are computed: dry_run */
 };
 
 /* Why a session takes no more steps. */

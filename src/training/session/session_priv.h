@@ -19,6 +19,8 @@ struct wf_session_rank {
     struct wf_tensorboard *tensorboard; /* owned, on rank 0; NULL: no event file is written */
     struct wf_sampler sampler;
     bool sample_warned;
+    bool finished;     /* an earlier process has done all steps */
+    bool lacks_report; /* that process did not write the report */
     double token_flops, peak_flops, bubble_plan;
     int64_t begin_ns;
     uint64_t resumed; /* the step of the checkpoint that the run continues from; 0: none */
@@ -38,6 +40,11 @@ void wf_session_warn(const struct wf_session_rank *r, const char *format, ...)
  * choice of other ranks than 0. */
 void wf_session_emit_choice(const struct wf_session *session,
                             const struct wf_layout_choice *choice);
+
+/* Sets r->finished if checkpoint.resume is auto and log.dir has a finished run without more
+ * steps to do.  Rank 0 then completes the files of that run and emits
+ * WF_SESSION_EVENT_FINISHED.  Collective. */
+enum weft_status wf_session_check_finished(struct wf_session_rank *r, struct weft_error *err);
 
 /* Opens the run directory, builds the trainer and opens the logs.  Collective. */
 enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *err);
