@@ -76,8 +76,9 @@ enum weft_status wf_file_copy(const char *from, const char *to, struct weft_erro
 /* Returns WEFT_USAGE unless `dir` does not exist or is an empty directory.  Local. */
 enum weft_status wf_dir_check_empty(const char *dir, struct weft_error *err);
 
-/* Sets *out to whether a directory has an entry with this name.  A directory that does not exist
- * or may not be searched has none; a cause outside of it (memory, the disk) is an error. */
+/* Sets *out to whether a directory has an entry with this name.  A directory that does not
+ * exist or may not be searched has none.  A cause outside of it, such as a read error of the
+ * disk, is an error. */
 enum weft_status wf_dir_has(const char *dir, const char *name, bool *out,
                             struct weft_error *err);
 

@@ -35,8 +35,8 @@ static char *make_name(const char *path, int attempt)
 }
 
 /* Locks a new temporary.  Returns false if another process, which took it for a stale one, has
- * removed it or is about to.  Files that cannot be examined are taken for our own: otherwise they
- * would be left behind. */
+ * removed it or is about to.  Files that cannot be examined are taken for our own: otherwise
+ * they would be left behind. */
 static bool lock_new(int fd, const char *tmp)
 {
     struct stat opened, named;

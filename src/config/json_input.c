@@ -85,8 +85,8 @@ enum weft_status wf_json_load(const char *text, size_t len, size_t flags, const 
 
     current = &in;
     json_t *root = json_load_callback(read_piece, &in, flags, why);
-    bool failed = in.lacked_memory ||
-                  (root == NULL && json_error_code(why) == json_error_out_of_memory);
+    bool failed =
+        in.lacked_memory || (root == NULL && json_error_code(why) == json_error_out_of_memory);
     if (failed)
         json_decref(root);
     current = NULL;

@@ -260,6 +260,7 @@ static enum weft_status open_weights(struct wf_hf *hf, struct weft_error *err)
     const char *const names[] = {single_file, index_file, "pytorch_model.bin"};
     size_t found;
     WEFT_TRY(wf_dir_find(hf->dir, names, N_NAMES, &found, err));
+
     if (found == SINGLE) {
         hf->files = calloc(1, sizeof *hf->files);
         if (hf->files == NULL)
@@ -267,9 +268,10 @@ static enum weft_status open_weights(struct wf_hf *hf, struct weft_error *err)
         return open_file(hf, single_file, err);
     }
     if (found != INDEX)
-        return WEFT_FAIL(
-            err, WEFT_CKPT, "%.160s has neither %s nor %s%s", hf->dir, single_file, index_file,
-            found == PICKLED ? "; convert pytorch_model.bin to safetensors" : "");
+        return WEFT_FAIL(err, WEFT_CKPT, "%.160s has neither %s nor %s%s", hf->dir, single_file,
+                         index_file,
+                         found == PICKLED ? "; convert pytorch_model.bin to safetensors" : "");
+
     char *path = wf_path_join(hf->dir, index_file);
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", index_file);

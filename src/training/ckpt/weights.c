@@ -201,9 +201,14 @@ static enum weft_status open_directory(struct wf_weights *w, const char *path,
                                        struct weft_error *err)
 {
     /* The first name that the directory has decides. */
-    static const char *const names[] = {
-        "config.json", "model.safetensors", "model.safetensors.index.json", "manifest.json",
-        "model",       "checkpoints",       "config.yaml",                  "metrics.jsonl"};
+    static const char *const names[] = {"config.json",
+                                        "model.safetensors",
+                                        "model.safetensors.index.json",
+                                        "manifest.json",
+                                        "model",
+                                        "checkpoints",
+                                        "config.yaml",
+                                        "metrics.jsonl"};
     static enum weft_status (*const openers[])(struct wf_weights *, const char *,
                                                struct weft_error *) = {
         open_hf,    open_hf,     open_hf,     open_checkpoint,

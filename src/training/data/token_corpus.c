@@ -102,8 +102,8 @@ static enum weft_status open_folder(struct corpus *c, struct weft_error *err)
     return check_folder(out, err);
 }
 
-/* Removes what was written.  The shard in progress, too: it has its final name if only the sync of
- * the folder failed.  The folder had no shards before, but a single file may be an old one. */
+/* Removes what was written.  The shard in progress, too: it has its final name if only the sync
+ * of the folder failed.  The folder had no shards before.  A single file may be an old one. */
 static void remove_all(const struct corpus *c)
 {
     char path[PATH];
@@ -345,9 +345,8 @@ static enum weft_status write_meta(const struct corpus *c, struct weft_error *er
     fputc('\n', out);
 
     fclose(out);
-    enum weft_status st = text.failed
-                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.240s", path)
-                              : wf_file_write(path, text.at, text.len, err);
+    enum weft_status st = text.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.240s", path)
+                                      : wf_file_write(path, text.at, text.len, err);
     wf_text_release(&text);
     return st;
 }

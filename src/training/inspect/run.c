@@ -31,8 +31,7 @@ static enum weft_status count_traces(const char *path, size_t *n, struct weft_er
         *n += wf_path_ends_in(e->d_name, ".trace");
     int why = errno;
     closedir(dir);
-    return why == 0 ? WEFT_OK
-                    : WEFT_FAIL(err, WEFT_IO, "%.300s: %s", path, strerror(why));
+    return why == 0 ? WEFT_OK : WEFT_FAIL(err, WEFT_IO, "%.300s: %s", path, strerror(why));
 }
 
 enum run_part { SETTINGS, METRICS, SCHEDULE, TRACES, MODEL, RANKS, N_PARTS };

@@ -160,9 +160,8 @@ enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *p
     fputc('\n', out);
 
     fclose(out);
-    enum weft_status st = text.failed
-                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.200s", path)
-                              : wf_file_write(path, text.at, text.len, err);
+    enum weft_status st = text.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.200s", path)
+                                      : wf_file_write(path, text.at, text.len, err);
     wf_text_release(&text);
     return st;
 }

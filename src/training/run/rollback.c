@@ -20,9 +20,8 @@ enum weft_status wf_rollback_init(struct wf_rollback *rollback, const char *dir,
     bool has_lock, has_checkpoints;
     WEFT_TRY(wf_dir_has(dir, "lock", &has_lock, err));
     WEFT_TRY(wf_dir_has(dir, "checkpoints", &has_checkpoints, err));
-    *rollback = (struct wf_rollback){.dir = wf_path_trim(dir),
-                                     .new_lock = !has_lock,
-                                     .new_checkpoints = !has_checkpoints};
+    *rollback = (struct wf_rollback){
+        .dir = wf_path_trim(dir), .new_lock = !has_lock, .new_checkpoints = !has_checkpoints};
     if (rollback->dir == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for paths in %.200s", dir);
     for (char *at = rollback->dir; at != NULL && rollback->first == 0;) {

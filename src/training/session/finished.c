@@ -66,7 +66,7 @@ enum weft_status wf_session_check_finished(struct wf_session_rank *r, struct wef
         return WEFT_OK;
 
     WEFT_TRY(complete_files(r, err));
-    wf_session_emit(
-        r, (struct wf_session_event){.kind = WF_SESSION_EVENT_FINISHED, .step = done});
+    wf_session_emit(r,
+                    (struct wf_session_event){.kind = WF_SESSION_EVENT_FINISHED, .step = done});
     return WEFT_OK;
 }
