@@ -6,6 +6,8 @@
 #   make test-plan   builds and tests libweft-plan alone, without the other dependencies
 #   make races       runs the tests of concurrent modules under the thread sanitizer
 #   make bits        trains in many layouts and compares the bits of the results
+#   make faults      fails every allocation and every call on files of every command
+#   make fault-races the same on threads, for some calls, under the sanitizers of gcc and clang
 #   make tidy        runs clang-tidy and its static analyser on src/
 #   make fuzz        fuzzes every parser for 20 seconds
 #   make check       runs everything that must pass before a change is merged (CI)
@@ -34,7 +36,7 @@ MAKEFLAGS += --no-print-directory
 CONCURRENT := ^(comm/inproc|examples/|exec/|sync/|kern/pool|trainer/(ranks|bits|alloc|checkpointer|evaluate)|cli/(train_ranks|resume)$$)
 
 .NOTPARALLEL: # prerequisites run in the order written; CMake runs jobs in parallel
-.PHONY: all setup setup-browser test test-deep test-plan races bits tidy fuzz check format demo bench \
+.PHONY: all setup setup-browser test test-deep test-plan races bits faults fault-races tidy fuzz check format demo bench \
         install clean python test-python asan-python wheel setup-torch test-torch
 
 all:
@@ -106,6 +108,13 @@ races:
 
 bits: all
 	@tools/bits.sh
+
+faults: all
+	@build/release/tests/faults/sweep --weft build/release/weft --shim build/release/tests/faults/faults.so --jobs $(JOBS)
+
+fault-races:
+	@tools/setup.sh --dev
+	@tools/fault_sanitizers.sh
 
 tidy: all
 	@tools/setup.sh --dev

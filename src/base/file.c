@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,14 +116,37 @@ char *wf_path_join(const char *dir, const char *name)
     return path;
 }
 
-bool wf_dir_contains(const char *dir, const char *name)
+enum weft_status wf_dir_has(const char *dir, const char *name, bool *out,
+                            struct weft_error *err)
 {
-    char path[PATH_MAX];
     struct stat info;
-    int n = snprintf(path, sizeof path, "%s/%s", dir, name);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return false; /* no call of the system accepts such a path */
-    return lstat(path, &info) == 0 || wf_errno_status(errno, WEFT_OK) != WEFT_OK;
+    char *path = wf_path_join(dir, name);
+    if (path == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path in %.160s", dir);
+    enum weft_status st = WEFT_OK;
+    bool found = lstat(path, &info) == 0;
+    if (!found)
+        st = wf_errno_status(errno, WEFT_OK);
+    if (st != WEFT_OK)
+        WEFT_FAIL(err, st, "%.300s: %s", path, strerror(errno));
+    else
+        *out = found;
+    free(path);
+    return st;
+}
+
+enum weft_status wf_dir_find(const char *dir, const char *const *names, size_t n, size_t *out,
+                             struct weft_error *err)
+{
+    bool found = false;
+    size_t i = 0;
+    for (; i < n; i++) {
+        WEFT_TRY(wf_dir_has(dir, names[i], &found, err));
+        if (found)
+            break;
+    }
+    *out = i;
+    return WEFT_OK;
 }
 
 char *wf_path_trim(const char *path)

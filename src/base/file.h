@@ -76,10 +76,15 @@ enum weft_status wf_file_copy(const char *from, const char *to, struct weft_erro
 /* Returns WEFT_USAGE unless `dir` does not exist or is an empty directory.  Local. */
 enum weft_status wf_dir_check_empty(const char *dir, struct weft_error *err);
 
-/* Returns true if the directory has an entry of this name, even a dangling symbolic link.  Also
- * returns true if that cannot be determined, for example after a read error of the disk: the
- * caller then opens the entry and reports the cause. */
-bool wf_dir_contains(const char *dir, const char *name);
+/* Sets *out to whether a directory has an entry with this name.  A directory that does not
+ * exist or may not be searched has none.  A cause outside of it, such as a read error of the
+ * disk, is an error. */
+enum weft_status wf_dir_has(const char *dir, const char *name, bool *out,
+                            struct weft_error *err);
+
+/* Sets *out to the number of the first of `names` that a directory has, or to `n`. */
+enum weft_status wf_dir_find(const char *dir, const char *const *names, size_t n, size_t *out,
+                             struct weft_error *err);
 
 /* Makes the entries of a directory durable.  Local. */
 enum weft_status wf_dir_sync(const char *dir, struct weft_error *err);

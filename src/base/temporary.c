@@ -35,14 +35,18 @@ static char *make_name(const char *path, int attempt)
 }
 
 /* Locks a new temporary.  Returns false if another process, which took it for a stale one, has
- * removed it or is about to. */
+ * removed it or is about to.  Files that cannot be examined are taken for our own: otherwise
+ * they would be left behind. */
 static bool lock_new(int fd, const char *tmp)
 {
     struct stat opened, named;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return false;
-    return fstat(fd, &opened) == 0 && lstat(tmp, &named) == 0 &&
-           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+    if (fstat(fd, &opened) != 0)
+        return true;
+    if (lstat(tmp, &named) != 0)
+        return errno != ENOENT;
+    return opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
 /* Creates a temporary and opens it.  mkstemp() is not used: it ignores the umask and creates

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "weft/status.h"
 
@@ -29,6 +30,11 @@ void wf_text_addu(struct wf_text *t, unsigned long long number);
 /* Appends formatted text. */
 void wf_text_addf(struct wf_text *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Returns a stream that appends to `t`, or NULL without memory; the caller closes it before it
+ * reads `t`.  Use it instead of open_memstream(), which drops bytes silently without memory:
+ * here `failed` is set. */
+FILE *wf_text_open(struct wf_text *t);
 
 /* Frees the buffer. */
 void wf_text_release(struct wf_text *t);

@@ -148,9 +148,32 @@ static void check_overflow(void **state)
     wf_text_release(&t);
 }
 
+/* A stream appends all bytes.  Once the buffer has failed, so has the stream. */
+static void check_stream(void **state)
+{
+    struct wf_text t = {0};
+    (void)state;
+    FILE *out = wf_text_open(&t);
+    assert_non_null(out);
+    for (int i = 0; i < 5000; i++)
+        fprintf(out, "%04d,", i);
+    assert_int_equal(fclose(out), 0);
+    assert_false(t.failed);
+    assert_int_equal(t.len, 25000);
+    assert_memory_equal(t.at + 24995, "4999,", 6);
+
+    out = wf_text_open(&t);
+    assert_non_null(out);
+    t.failed = true; /* as after a failed allocation */
+    fputs("lost", out);
+    assert_int_not_equal(fclose(out), 0);
+    assert_int_equal(t.len, 25000);
+    wf_text_release(&t);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[WEFT_LEN(cases) + WEFT_LEN(nearest) + 4];
+    struct CMUnitTest tests[WEFT_LEN(cases) + WEFT_LEN(nearest) + 5];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(cases); i++)
         tests[n++] = (struct CMUnitTest){cases[i].name, check_distance, NULL, NULL, &cases[i]};
@@ -161,5 +184,6 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_adding);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_growth);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_overflow);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_stream);
     return cmocka_run_group_tests_name("text", tests, NULL, NULL) != 0;
 }

@@ -69,8 +69,8 @@ void prepare_case(const struct places *p, const struct fault_case *c, struct pre
         slot_reset(&slot, out->before);
         run_case(p, &slot, c, NULL, 0, &o);
         if (o.exit_code != 0) {
-            fprintf(stderr, "sweep: %s: exit code %d without a fault: %s\n", c->name, o.exit_code,
-                    o.err);
+            fprintf(stderr, "sweep: %s: exit code %d without a fault: %s\n", c->name,
+                    o.exit_code, o.err);
             exit(2);
         }
         if (i == 0)
@@ -87,11 +87,12 @@ void prepare_case(const struct places *p, const struct fault_case *c, struct pre
 struct files {
     const struct prepared *p;
     const struct slot *s;
-    bool finished;  /* the files must be those of a run without a fault */
+    bool finished;   /* the files must be those of a run without a fault */
     bool stdout_too; /* so must its standard output */
-    bool may_lack;  /* files may be missing: the run has warned of it */
-    bool may_leave; /* temporary files may remain: they could not be removed */
-    bool resumed;   /* a training run was resumed or restarted */
+    bool may_lack;   /* files may be missing: the run has warned of it */
+    bool may_leave;  /* temporary files may remain: they could not be removed */
+    bool resumed;    /* a training run was resumed or restarted */
+    bool stopped;    /* a training run was stopped: a checkpoint may be in progress */
 };
 
 /* Returns true for what only a resumed run has: the records of the run that it replaces, and traces
@@ -110,6 +111,13 @@ static bool is_variable(const struct prepared *p, const char *relative)
     return false;
 }
 
+/* Returns true for a file of a checkpoint that the run would have removed: it may stay if the run
+ * could not tell that newer ones are valid. */
+static bool is_old_checkpoint(const struct files *f, const char *relative)
+{
+    return f->p->c->trains && strstr(relative, "/checkpoints/") != NULL;
+}
+
 /* Checks a file that exists after the run. */
 static bool check_present(const char *relative, bool is_directory, void *context)
 {
@@ -122,13 +130,15 @@ static bool check_present(const char *relative, bool is_directory, void *context
     if (!f->stdout_too && strcmp(relative, "stdout") == 0)
         return true;
     if (!was && !is_result) {
-        bool known = f->may_leave || (f->resumed && is_of_resumed(relative));
+        bool known = f->may_leave || (f->resumed && is_of_resumed(relative)) ||
+                     (f->stopped && strstr(relative, "/checkpoints/.") != NULL);
         if (!known)
             WRONG("left behind: %s", relative);
         return known;
     }
     if (is_directory || tree_same(now, after) || (is_result && is_variable(f->p, relative)) ||
-        (tree_same(now, before) && (!f->finished || f->may_lack)))
+        (tree_same(now, before) &&
+         (!f->finished || f->may_lack || is_old_checkpoint(f, relative))))
         return true;
     WRONG("%s: %s", f->finished ? "wrong result" : "half-written", relative);
     return false;
@@ -205,8 +215,7 @@ static const char *judge_end(const struct outcome *o)
         return WRONG("hangs");
     if (o->signal != 0)
         return WRONG("signal %d", o->signal);
-    return o->exit_code == 0 || o->exit_code == 8 ? NULL
-                                                  : WRONG("exit code %d", o->exit_code);
+    return o->exit_code == 0 || o->exit_code == 8 ? NULL : WRONG("exit code %d", o->exit_code);
 }
 
 const char *judge(const struct prepared *p, const struct slot *s, const struct fault_kind *kind,
@@ -218,10 +227,12 @@ const char *judge(const struct prepared *p, const struct slot *s, const struct f
     int n_errors = count_errors(p, o->err, &named, &warned, &strange, kind);
     bool plain = p->c->launch == LAUNCH_PLAIN;
     struct files files = {
-        .p = p, .s = s,
+        .p = p,
+        .s = s,
         .finished = o->exit_code == 0,
         .stdout_too = o->exit_code == 0 && !p->c->times,
         .may_lack = p->c->trains && warned,
+        .stopped = p->c->trains && o->exit_code != 0,
         .may_leave = kind->ever || s->record->call == FAULT_UNLINK,
     };
     if (strange)
@@ -244,13 +255,16 @@ bool is_complete(const struct prepared *p, const struct slot *s)
 }
 
 const char *judge_recovery(const struct prepared *p, const struct slot *s,
-                           const struct outcome *o)
+                           const struct fault_kind *kind, const struct outcome *o)
 {
     static char text[600];
     const char *wrong;
-    struct files files = {.p = p, .s = s, .finished = true, .stdout_too = !p->c->times,
-                          .resumed = p->c->trains};
-    if (o->exit_code != 0)
+    struct files files = {
+        .p = p, .s = s, .finished = true, .stdout_too = !p->c->times, .resumed = p->c->trains};
+    if (p->c->refuses && kind->ever && (kind->calls & FAULT_UNLINK) != 0 && o->exit_code == 2 &&
+        strstr(o->err, "remove them") != NULL)
+        wrong = NULL; /* what the first run could not remove */
+    else if (o->exit_code != 0)
         wrong = WRONG("exit code %d: %.200s", o->exit_code, o->err);
     else
         wrong = check_files(&files);

@@ -21,6 +21,7 @@ struct fault_case {
     const char *command; /* words after the program */
     bool trains;         /* goes on after a failed checkpoint, with a warning */
     bool times;          /* standard output has times, and is not compared */
+    bool refuses;        /* does not replace results that exist */
     bool deep;           /* not in the quick test */
     int every;           /* a slow command: only every Nth call fails (0: every one) */
     const char *program; /* NULL: weft; otherwise an example, by its name */
@@ -98,6 +99,6 @@ const char *judge(const struct prepared *p, const struct slot *s, const struct f
 bool is_complete(const struct prepared *p, const struct slot *s);
 /* Judges a run without a fault after a run with one. */
 const char *judge_recovery(const struct prepared *p, const struct slot *s,
-                           const struct outcome *o);
+                           const struct fault_kind *kind, const struct outcome *o);
 
 #endif

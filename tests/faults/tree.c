@@ -89,6 +89,19 @@ static bool copy_entry(const char *relative, bool is_directory, void *context)
     return true;
 }
 
+/* Directories get their times last: copying their entries changes them. */
+static bool copy_times(const char *relative, bool is_directory, void *context)
+{
+    const struct copy *c = context;
+    char from[TREE_PATH_BYTES], to[TREE_PATH_BYTES];
+    struct stat info;
+    tree_join(from, c->from, relative);
+    tree_join(to, c->to, relative);
+    if (is_directory && stat(from, &info) == 0)
+        utimensat(AT_FDCWD, to, (struct timespec[]){info.st_atim, info.st_mtim}, 0);
+    return true;
+}
+
 void tree_copy(const char *from, const char *to)
 {
     struct stat info;
@@ -101,6 +114,7 @@ void tree_copy(const char *from, const char *to)
     if (mkdir(to, 0777) != 0 && errno != EEXIST)
         die("cannot make", to);
     tree_walk(from, copy_entry, &(struct copy){from, to});
+    tree_walk(from, copy_times, &(struct copy){from, to});
 }
 
 void tree_remove(const char *path)

@@ -270,16 +270,16 @@ enum weft_status wf_write_chrome(FILE *out, const struct weft_trace *traces, siz
 {
     struct chrome c = {.j = {.out = out}, .several = n > 1};
     struct wf_axis axis;
-    WEFT_TRY(wf_axis_init(&axis, traces, n, options->unit_seconds, err));
-
-    enum weft_status st = WEFT_OK;
     struct wf_text title = {0};
+    WEFT_TRY(wf_axis_init(&axis, traces, n, options->unit_seconds, err));
+    wf_draw_sanitize(&title, options->title != NULL ? options->title : traces[0].name);
+    enum weft_status st =
+        title.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a title") : WEFT_OK;
     bool real = axis.unit[0] != '\0';
 
     wf_json_begin(&c.j, NULL, '{');
     wf_json_string(&c.j, "displayTimeUnit", "ns");
     wf_json_begin(&c.j, "otherData", '{');
-    wf_draw_sanitize(&title, options->title != NULL ? options->title : traces[0].name);
     wf_json_string(&c.j, "title", title.at != NULL ? title.at : "");
     wf_json_string(&c.j, "time", real ? "microseconds" : "an abstract unit as a microsecond");
     wf_json_end(&c.j, '}');

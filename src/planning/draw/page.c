@@ -84,16 +84,20 @@ static enum weft_status put_trace(FILE *out, const struct weft_trace *t,
     size_t memory = 0;
 
     wf_draw_heading(&heading, t);
-    WEFT_TRY(wf_draw_metrics(&figures, t, axis, index, err));
-
-    fputs("{\"name\":", out);
-    wf_escape_script(out, t->name);
-    fputs(",\"heading\":", out);
-    wf_escape_script(out, heading.failed ? "" : heading.at);
-    fputs(",\"figures\":", out);
-    wf_escape_script(out, figures.failed ? "" : figures.at);
+    enum weft_status st = wf_draw_metrics(&figures, t, axis, index, err);
+    if (st == WEFT_OK && (heading.failed || figures.failed))
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a heading");
+    if (st == WEFT_OK) {
+        fputs("{\"name\":", out);
+        wf_escape_script(out, t->name);
+        fputs(",\"heading\":", out);
+        wf_escape_script(out, heading.at);
+        fputs(",\"figures\":", out);
+        wf_escape_script(out, figures.at);
+    }
     wf_text_release(&heading);
     wf_text_release(&figures);
+    WEFT_TRY(st);
 
     fprintf(out, ",\"factor\":%.17g,\"makespan\":%.17g,\"shades\":[", axis->factor[index],
             t->makespan);

@@ -166,9 +166,14 @@ enum weft_status weft_flight_read(const char *path, struct weft_flight *out,
     struct image image = {0};
     FILE *in = fopen(path, "rb");
     if (in == NULL)
-        return WEFT_FAIL(err, WEFT_DATA, "%.200s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.200s: %s", path,
+                         strerror(errno));
     size_t n = fread(&image, 1, sizeof image, in);
+    int why = ferror(in) ? errno : 0;
     fclose(in);
+    if (why != 0)
+        return WEFT_FAIL(err, wf_errno_status(why, WEFT_DATA), "%.200s: %s", path,
+                         strerror(why));
     if (n < OLD_SIZE || memcmp(image.magic, magic, sizeof magic) != 0 ||
         image.flight.state > WEFT_FLIGHT_FAILED)
         return WEFT_FAIL(err, WEFT_DATA, "%.200s is not a flight record", path);

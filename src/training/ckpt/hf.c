@@ -256,18 +256,22 @@ static enum weft_status open_index(struct wf_hf *hf, const char *path, struct we
 
 static enum weft_status open_weights(struct wf_hf *hf, struct weft_error *err)
 {
-    if (wf_dir_contains(hf->dir, single_file)) {
+    enum { SINGLE, INDEX, PICKLED, N_NAMES };
+    const char *const names[] = {single_file, index_file, "pytorch_model.bin"};
+    size_t found;
+    WEFT_TRY(wf_dir_find(hf->dir, names, N_NAMES, &found, err));
+
+    if (found == SINGLE) {
         hf->files = calloc(1, sizeof *hf->files);
         if (hf->files == NULL)
             return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of files");
         return open_file(hf, single_file, err);
     }
-    if (!wf_dir_contains(hf->dir, index_file))
+    if (found != INDEX)
         return WEFT_FAIL(err, WEFT_CKPT, "%.160s has neither %s nor %s%s", hf->dir, single_file,
                          index_file,
-                         wf_dir_contains(hf->dir, "pytorch_model.bin")
-                             ? "; convert pytorch_model.bin to safetensors"
-                             : "");
+                         found == PICKLED ? "; convert pytorch_model.bin to safetensors" : "");
+
     char *path = wf_path_join(hf->dir, index_file);
     if (path == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", index_file);

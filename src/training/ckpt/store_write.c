@@ -450,8 +450,9 @@ static enum weft_status publish(struct publishing *p, struct weft_error *err)
 {
     p->dir_fd = wf_store_open_subdir(p->root_fd, p->tmp);
     if (p->dir_fd < 0)
-        return WEFT_FAIL(err, WEFT_CKPT, "%.160s/%s cannot be opened: %s", p->parts->root,
-                         p->tmp, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_CKPT),
+                         "%.160s/%s cannot be opened: %s", p->parts->root, p->tmp,
+                         strerror(errno));
     flock(p->dir_fd, LOCK_SH | LOCK_NB);
     struct wf_text text = {0};
     enum weft_status st = make_manifest(p, &text, err);

@@ -200,17 +200,22 @@ static enum weft_status fail_unknown(const char *dir, struct weft_error *err)
 static enum weft_status open_directory(struct wf_weights *w, const char *path,
                                        struct weft_error *err)
 {
-    if (wf_dir_contains(path, "config.json") || wf_dir_contains(path, "model.safetensors") ||
-        wf_dir_contains(path, "model.safetensors.index.json"))
-        return open_hf(w, path, err);
-    if (wf_dir_contains(path, "manifest.json"))
-        return open_checkpoint(w, path, err);
-    if (wf_dir_contains(path, "model"))
-        return open_final(w, path, err);
-    if (wf_dir_contains(path, "checkpoints") || wf_dir_contains(path, "config.yaml") ||
-        wf_dir_contains(path, "metrics.jsonl"))
-        return open_newest(w, path, err);
-    return fail_unknown(path, err);
+    /* The first name that the directory has decides. */
+    static const char *const names[] = {"config.json",
+                                        "model.safetensors",
+                                        "model.safetensors.index.json",
+                                        "manifest.json",
+                                        "model",
+                                        "checkpoints",
+                                        "config.yaml",
+                                        "metrics.jsonl"};
+    static enum weft_status (*const openers[])(struct wf_weights *, const char *,
+                                               struct weft_error *) = {
+        open_hf,    open_hf,     open_hf,     open_checkpoint,
+        open_final, open_newest, open_newest, open_newest};
+    size_t found;
+    WEFT_TRY(wf_dir_find(path, names, WEFT_LEN(names), &found, err));
+    return found < WEFT_LEN(names) ? openers[found](w, path, err) : fail_unknown(path, err);
 }
 
 static enum weft_status open_file(struct wf_weights *w, const char *path,

@@ -101,7 +101,8 @@ enum weft_status wf_paths_match(const char *pattern, glob_t *out, bool *any,
 {
     errno = 0;
     int failed = glob(pattern, GLOB_NOSORT, stop_search, out);
-    if (failed == GLOB_ABORTED || failed == GLOB_NOSPACE)
+    bool outside = failed == GLOB_NOMATCH && errno != 0 && stop_search(pattern, errno);
+    if (failed == GLOB_ABORTED || failed == GLOB_NOSPACE || outside)
         return WEFT_FAIL(err, failed == GLOB_NOSPACE ? WEFT_NOMEM : WEFT_IO,
                          "%.240s: cannot list the files that match this pattern: %s", pattern,
                          failed == GLOB_NOSPACE ? "out of memory" : strerror(errno));

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "training/data/shard.h"
 #include "training/data/text_workers.h"
 
@@ -101,15 +102,21 @@ static enum weft_status open_folder(struct corpus *c, struct weft_error *err)
     return check_folder(out, err);
 }
 
+/* Removes what was written.  The shard in progress, too: it has its final name if only the sync
+ * of the folder failed.  The folder had no shards before.  A single file may be an old one. */
 static void remove_all(const struct corpus *c)
 {
     char path[PATH];
     const struct split *splits[] = {&c->train, &c->val};
+    if (c->single_file)
+        return;
     for (size_t r = 0; r < WEFT_LEN(splits); r++)
-        for (uint32_t i = 0; i < splits[r]->part.shards; i++) {
+        for (uint32_t i = 0; i <= splits[r]->part.shards; i++) {
             shard_path(c, splits[r], i, path);
             remove(path);
         }
+    path_in(c, "meta.json", path);
+    remove(path);
     if (c->new_tokenizer) {
         path_in(c, "tokenizer.json", path);
         remove(path);
@@ -321,9 +328,8 @@ static enum weft_status write_meta(const struct corpus *c, struct weft_error *er
     char path[PATH];
     const struct weft_tokenizer *t = c->options->tokenizer;
     path_in(c, "meta.json", path);
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
+    struct wf_text text = {0};
+    FILE *out = wf_text_open(&text);
     if (out == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.240s", path);
 
@@ -338,11 +344,10 @@ static enum weft_status write_meta(const struct corpus *c, struct weft_error *er
     wf_json_end(&j, '}');
     fputc('\n', out);
 
-    bool failed = ferror(out) != 0;
-    failed = fclose(out) != 0 || failed;
-    enum weft_status st = failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.240s", path)
-                                 : wf_file_write(path, text, len, err);
-    free(text);
+    fclose(out);
+    enum weft_status st = text.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.240s", path)
+                                      : wf_file_write(path, text.at, text.len, err);
+    wf_text_release(&text);
     return st;
 }
 

@@ -1,4 +1,5 @@
 /* Reads token shards, schedules, traces, settings and metrics. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,14 +21,19 @@ enum {
     PIECE = 1 << 14,        /* tokens per read */
 };
 
-/* Returns the bytes per token, computed from the file size.  wf_shards_open() has compared the
+/* Stores the bytes per token, computed from the file size.  wf_shards_open() has compared the
  * size with the header. */
-static size_t width_of(const struct wf_shards *s, const struct wf_shards_info *v)
+static enum weft_status find_width(const struct wf_shards *s, struct wf_shards_info *v,
+                                   struct weft_error *err)
 {
     struct stat info;
-    if (v->n_files != 1 || stat(wf_shards_path(s, 0), &info) != 0)
-        return 0;
-    return (size_t)(((uint64_t)info.st_size - WF_SHARD_HEADER_BYTES) / v->n_tokens);
+    if (v->n_files != 1)
+        return WEFT_OK;
+    if (stat(wf_shards_path(s, 0), &info) != 0)
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.200s: %s",
+                         wf_shards_path(s, 0), strerror(errno));
+    v->width = (size_t)(((uint64_t)info.st_size - WF_SHARD_HEADER_BYTES) / v->n_tokens);
+    return WEFT_OK;
 }
 
 static enum weft_status find_largest(const struct wf_shards *s, struct wf_shards_info *v,
@@ -57,8 +63,9 @@ enum weft_status wf_shards_inspect(const char *path, struct wf_shards_info *out,
     WEFT_TRY(wf_as_data(wf_shards_open(path, &s, err), err));
     *out = (struct wf_shards_info){.n_tokens = wf_shards_n_tokens(s),
                                    .n_files = wf_shards_n_files(s)};
-    out->width = width_of(s, out);
-    enum weft_status st = find_largest(s, out, err);
+    enum weft_status st = find_width(s, out, err);
+    if (st == WEFT_OK)
+        st = find_largest(s, out, err);
     wf_shards_free(s);
     return st;
 }
@@ -151,7 +158,7 @@ static enum weft_status read_lines(FILE *in, const char *path, struct wf_metrics
         json_decref(root);
         WEFT_TRY(st);
     }
-    return ferror(in) ? WEFT_FAIL(err, WEFT_IO, "%.200s: cannot be read", path) : WEFT_OK;
+    return ferror(in) ? WEFT_FAIL(err, WEFT_IO, "%.200s: %s", path, strerror(errno)) : WEFT_OK;
 }
 
 enum weft_status wf_metrics_inspect(const char *path, struct wf_metrics_info *out,

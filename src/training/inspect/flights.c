@@ -70,11 +70,15 @@ static enum weft_status read_records(struct wf_flights *f, const char *path,
 {
     DIR *dir = opendir(path);
     if (dir == NULL)
-        return WEFT_FAIL(err, WEFT_DATA, "%.200s: %s", path, strerror(errno));
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.200s: %s", path,
+                         strerror(errno));
     enum weft_status st = WEFT_OK;
-    for (const struct dirent *e = readdir(dir); e != NULL && st == WEFT_OK; e = readdir(dir))
+    const struct dirent *e;
+    while (st == WEFT_OK && (errno = 0, e = readdir(dir)) != NULL)
         if (e->d_name[0] != '.')
             st = add_record(f, path, e->d_name, err);
+    if (st == WEFT_OK && errno != 0)
+        st = WEFT_FAIL(err, WEFT_IO, "%.200s: %s", path, strerror(errno));
     closedir(dir);
     return st;
 }

@@ -124,29 +124,42 @@ static enum wf_artifact kind_of_file(const char *path, const struct file_head *h
                                                            : WF_ARTIFACT_UNKNOWN;
 }
 
-/* Returns true if the directory has token shards, or if it cannot be read. */
-static bool may_have_shards(const char *path)
+/* A directory with token shards, or one that may not be read, is a directory of shards. */
+static enum weft_status find_shards(const char *path, enum wf_artifact *out,
+                                    struct weft_error *err)
 {
     DIR *dir = opendir(path);
     const struct dirent *e;
     bool found = dir == NULL;
+    if (dir == NULL && wf_errno_status(errno, WEFT_OK) != WEFT_OK)
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_OK), "%.300s: %s", path,
+                         strerror(errno));
+    errno = 0;
     while (!found && (e = readdir(dir)) != NULL)
         found = wf_path_ends_in(e->d_name, ".bin");
+    int why = errno;
     if (dir != NULL)
         closedir(dir);
-    return found;
+    if (!found && why != 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.300s: %s", path, strerror(why));
+    *out = found ? WF_ARTIFACT_SHARDS : WF_ARTIFACT_UNKNOWN;
+    return WEFT_OK;
 }
 
-static enum wf_artifact kind_of_directory(const char *path)
+static enum weft_status kind_of_directory(const char *path, enum wf_artifact *out,
+                                          struct weft_error *err)
 {
-    if (wf_dir_contains(path, "config.json") || wf_dir_contains(path, "model.safetensors"))
-        return WF_ARTIFACT_MODEL;
-    if (wf_dir_contains(path, "manifest.json"))
-        return WF_ARTIFACT_CHECKPOINT;
-    if (wf_dir_contains(path, "config.yaml") || wf_dir_contains(path, "metrics.jsonl") ||
-        wf_dir_contains(path, "ranks"))
-        return WF_ARTIFACT_RUN;
-    return may_have_shards(path) ? WF_ARTIFACT_SHARDS : WF_ARTIFACT_UNKNOWN;
+    static const char *const names[] = {"config.json", "model.safetensors", "manifest.json",
+                                        "config.yaml", "metrics.jsonl",     "ranks"};
+    static const enum wf_artifact kinds[] = {WF_ARTIFACT_MODEL,      WF_ARTIFACT_MODEL,
+                                             WF_ARTIFACT_CHECKPOINT, WF_ARTIFACT_RUN,
+                                             WF_ARTIFACT_RUN,        WF_ARTIFACT_RUN};
+    size_t found;
+    WEFT_TRY(wf_dir_find(path, names, WEFT_LEN(names), &found, err));
+    if (found == WEFT_LEN(names))
+        return find_shards(path, out, err);
+    *out = kinds[found];
+    return WEFT_OK;
 }
 
 enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,
@@ -162,7 +175,8 @@ enum weft_status wf_artifact_detect(const char *path, enum wf_artifact *out,
         *out = kind_of_file(path, &head);
         return WEFT_OK;
     }
-    enum wf_artifact kind = kind_of_directory(path);
+    enum wf_artifact kind = WF_ARTIFACT_UNKNOWN;
+    WEFT_TRY(kind_of_directory(path, &kind, err));
     if (kind == WF_ARTIFACT_SHARDS && access(path, R_OK | X_OK) != 0)
         return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.300s: %s", path,
                          strerror(errno));

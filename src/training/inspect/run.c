@@ -1,6 +1,8 @@
 /* Reads the directory of a run. */
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -22,11 +24,14 @@ static enum weft_status count_traces(const char *path, size_t *n, struct weft_er
 {
     DIR *dir = opendir(path);
     if (dir == NULL)
-        return WEFT_FAIL(err, WEFT_DATA, "%.300s: not a readable directory", path);
+        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.300s: %s", path,
+                         strerror(errno));
+    errno = 0;
     for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir))
         *n += wf_path_ends_in(e->d_name, ".trace");
+    int why = errno;
     closedir(dir);
-    return WEFT_OK;
+    return why == 0 ? WEFT_OK : WEFT_FAIL(err, WEFT_IO, "%.300s: %s", path, strerror(why));
 }
 
 enum run_part { SETTINGS, METRICS, SCHEDULE, TRACES, MODEL, RANKS, N_PARTS };
@@ -73,7 +78,9 @@ enum weft_status wf_run_inspect(struct wf_run_info *v, const char *dir, struct w
     *v = (struct wf_run_info){.flights = {.lost = SIZE_MAX}};
     enum weft_status st = WEFT_OK;
     for (enum run_part part = 0; part < N_PARTS && st == WEFT_OK; part++) {
-        if (!wf_dir_contains(dir, part_names[part]))
+        bool present = false;
+        st = wf_dir_has(dir, part_names[part], &present, err);
+        if (!present)
             continue;
         char *path = wf_path_join(dir, part_names[part]);
         st = path != NULL ? read_part(v, part, path, err)

@@ -7,6 +7,7 @@
 #include "base/escape.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "training/report/page_priv.h"
 #include "training/report/report.h"
 
@@ -264,23 +265,26 @@ static void put_script(struct wf_page *p, bool live, const char *charts, const c
 enum weft_status wf_page_write(FILE *out, struct wf_run *runs, size_t n, bool live,
                                struct weft_error *err)
 {
-    char *charts = NULL, *timelines = NULL;
-    size_t charts_len, timelines_len;
+    struct wf_text charts = {0}, timelines = {0};
     struct wf_page p = {.out = out, .runs = runs, .n = n, .now = time(NULL)};
-    p.charts = open_memstream(&charts, &charts_len);
-    p.timelines = open_memstream(&timelines, &timelines_len);
+    p.charts = wf_text_open(&charts);
+    p.timelines = wf_text_open(&timelines);
     p.failed = p.charts == NULL || p.timelines == NULL;
 
     if (!p.failed) {
         put_head(&p, live);
         put_body(&p);
     }
-    p.failed = p.charts == NULL || fclose(p.charts) != 0 || p.failed;
-    p.failed = p.timelines == NULL || fclose(p.timelines) != 0 || p.failed;
+    if (p.charts != NULL)
+        fclose(p.charts);
+    if (p.timelines != NULL)
+        fclose(p.timelines);
+    p.failed = p.failed || charts.failed || timelines.failed;
     if (!p.failed)
-        put_script(&p, live, charts, timelines);
-    free(charts);
-    free(timelines);
+        put_script(&p, live, charts.len > 0 ? charts.at : "",
+                   timelines.len > 0 ? timelines.at : "");
+    wf_text_release(&charts);
+    wf_text_release(&timelines);
     return p.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the page") : WEFT_OK;
 }
 

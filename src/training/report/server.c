@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "training/report/page_priv.h"
 #include "training/report/server_priv.h"
 
@@ -59,8 +60,8 @@ struct wf_report_server {
 
 static bool make_answer(struct wf_report_server *s, enum wf_route route)
 {
-    struct answer answer = {0};
-    FILE *out = open_memstream(&answer.at, &answer.len);
+    struct wf_text answer = {0};
+    FILE *out = wf_text_open(&answer);
     if (out == NULL)
         return false;
     enum weft_status st = WEFT_OK;
@@ -68,13 +69,13 @@ static bool make_answer(struct wf_report_server *s, enum wf_route route)
         st = wf_page_write(out, s->runs, s->n_runs, true, NULL);
     else
         wf_page_write_data(out, s->runs, s->n_runs);
-    bool ok = fclose(out) == 0 && st == WEFT_OK;
-    if (!ok) {
-        free(answer.at);
+    fclose(out);
+    if (answer.failed || st != WEFT_OK) {
+        wf_text_release(&answer);
         return false;
     }
     free(s->answers[route].at);
-    s->answers[route] = answer;
+    s->answers[route] = (struct answer){answer.at, answer.len};
     return true;
 }
 
@@ -273,7 +274,7 @@ enum weft_status wf_report_server_new(const char *const *dirs, size_t n, uint16_
                                       struct wf_report_server **out, struct weft_error *err)
 {
     struct wf_report_server *s = calloc(1, sizeof *s);
-    size_t policy_len;
+    struct wf_text text = {0};
 
     if (s == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a server");
@@ -283,12 +284,15 @@ enum weft_status wf_report_server_new(const char *const *dirs, size_t n, uint16_
     for (size_t i = 0; i < WEFT_LEN(s->connections); i++)
         s->connections[i].fd = -1;
 
-    FILE *policy = open_memstream(&s->policy, &policy_len);
-    if (policy != NULL)
+    FILE *policy = wf_text_open(&text);
+    if (policy != NULL) {
         wf_page_policy(policy, true, true);
+        fclose(policy);
+    }
+    s->policy = text.at;
     s->runs = calloc(n, sizeof *s->runs);
     enum weft_status st = WEFT_OK;
-    if (policy == NULL || fclose(policy) != 0 || s->runs == NULL)
+    if (text.failed || s->runs == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a server");
 
     for (size_t i = 0; st == WEFT_OK && i < n; i++) {

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/printable.h"
+#include "base/text.h"
 #include "config/json_input.h"
 
 enum { MAX_FILE_BYTES = 64 << 20, MAX_ENTRIES = 1 << 20 };
@@ -141,9 +142,8 @@ static void put_lists(struct wf_json *j, const struct wf_planfile *p)
 enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *plan,
                                    struct weft_error *err)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
+    struct wf_text text = {0};
+    FILE *out = wf_text_open(&text);
     if (out == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.200s", path);
 
@@ -159,11 +159,10 @@ enum weft_status wf_planfile_write(const char *path, const struct wf_planfile *p
     wf_json_end(&j, '}');
     fputc('\n', out);
 
-    bool failed = ferror(out) != 0;
-    failed = fclose(out) != 0 || failed;
-    enum weft_status st = failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.200s", path)
-                                 : wf_file_write(path, text, len, err);
-    free(text);
+    fclose(out);
+    enum weft_status st = text.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for %.200s", path)
+                                      : wf_file_write(path, text.at, text.len, err);
+    wf_text_release(&text);
     return st;
 }
 

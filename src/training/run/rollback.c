@@ -17,9 +17,11 @@ static bool exists(const char *path)
 enum weft_status wf_rollback_init(struct wf_rollback *rollback, const char *dir,
                                   struct weft_error *err)
 {
-    *rollback = (struct wf_rollback){.dir = wf_path_trim(dir),
-                                     .new_lock = !wf_dir_contains(dir, "lock"),
-                                     .new_checkpoints = !wf_dir_contains(dir, "checkpoints")};
+    bool has_lock, has_checkpoints;
+    WEFT_TRY(wf_dir_has(dir, "lock", &has_lock, err));
+    WEFT_TRY(wf_dir_has(dir, "checkpoints", &has_checkpoints, err));
+    *rollback = (struct wf_rollback){
+        .dir = wf_path_trim(dir), .new_lock = !has_lock, .new_checkpoints = !has_checkpoints};
     if (rollback->dir == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for paths in %.200s", dir);
     for (char *at = rollback->dir; at != NULL && rollback->first == 0;) {

@@ -65,7 +65,8 @@ static enum weft_status check_usable(const char *dir, bool resume, struct weft_e
 {
     uint64_t step;
     size_t n;
-    bool finished = wf_dir_contains(dir, "model");
+    bool finished;
+    WEFT_TRY(wf_dir_has(dir, "model", &finished, err));
     WEFT_TRY(newest_checkpoint(dir, &step, &n, err));
 
     if (finished && n == 0)
@@ -226,8 +227,10 @@ enum weft_status wf_rundir_finished_steps(const char *dir, uint64_t *out,
 {
     uint64_t last = 0, newest = 0;
     size_t n;
+    bool finished;
     *out = 0;
-    if (!wf_dir_contains(dir, "model"))
+    WEFT_TRY(wf_dir_has(dir, "model", &finished, err));
+    if (!finished)
         return WEFT_OK;
     char *metrics = wf_path_join(dir, "metrics.jsonl");
     enum weft_status st =
@@ -282,7 +285,9 @@ static enum weft_status prepare_extension(const char *dir, const char *metrics,
                                           char **archived, struct weft_error *err)
 {
     uint64_t last = 0;
-    if (!wf_dir_contains(dir, "model"))
+    bool finished;
+    WEFT_TRY(wf_dir_has(dir, "model", &finished, err));
+    if (!finished)
         return WEFT_OK;
     if (s->checkpoint.resume_mode != WF_RESUME_NEWEST)
         return WEFT_FAIL(
@@ -313,20 +318,23 @@ static void archive_name(unsigned what, unsigned number, char out[ARCHIVE_NAME_L
     snprintf(out, ARCHIVE_NAME_LEN, "%.*s%u%s", (int)(at - form), form, number, at + 2);
 }
 
-/* Returns the first number that no archived file has.  All archived files of one run share a
+/* Finds the first number that no archived file has.  All archived files of one run share a
  * number. */
-static unsigned free_number(const char *dir)
+static enum weft_status find_free_number(const char *dir, unsigned *out, struct weft_error *err)
 {
-    for (unsigned number = 1;; number++) {
-        bool taken = false;
+    bool taken = true;
+    unsigned number = 0;
+    while (taken) {
+        taken = false;
+        number++;
         for (unsigned i = 0; i < WEFT_LEN(artifacts) && !taken; i++) {
             char name[ARCHIVE_NAME_LEN];
             archive_name(i, number, name);
-            taken = wf_dir_contains(dir, name);
+            WEFT_TRY(wf_dir_has(dir, name, &taken, err));
         }
-        if (!taken)
-            return number;
     }
+    *out = number;
+    return WEFT_OK;
 }
 
 /* Renames an artifact, unless it is missing or empty.  Stores the new path in *out unless `out`
@@ -379,7 +387,8 @@ static enum weft_status prepare_logs(struct wf_rundir *run, const char *dir,
         WEFT_TRY(truncate_steps(metrics, resumed, err));
         return truncate_steps(run->samples, resumed, err);
     }
-    unsigned number = free_number(dir);
+    unsigned number;
+    WEFT_TRY(find_free_number(dir, &number, err));
     WEFT_TRY(archive_artifact(dir, ARTIFACT_METRICS, number, &run->archived_metrics, err));
     WEFT_TRY(archive_artifact(dir, ARTIFACT_SAMPLES, number, NULL, err));
     return archive_artifact(dir, ARTIFACT_TRACE, number, NULL, err);
@@ -484,7 +493,9 @@ static enum weft_status write_schedule(const char *dir, const char *text, size_t
     WEFT_TRY(has_text(dir, "schedule.csv", text, len, &same, err));
     if (same)
         return WEFT_OK;
-    WEFT_TRY(archive_artifact(dir, ARTIFACT_TRACE, free_number(dir), NULL, err));
+    unsigned number;
+    WEFT_TRY(find_free_number(dir, &number, err));
+    WEFT_TRY(archive_artifact(dir, ARTIFACT_TRACE, number, NULL, err));
     return write_in(dir, "schedule.csv", text, len, err);
 }
 

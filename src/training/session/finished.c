@@ -12,7 +12,10 @@ static enum weft_status complete_model(const char *dir, const char *model,
                                        struct weft_error *err)
 {
     static const char name[] = "tokenizer.json";
-    if (!wf_dir_contains(dir, name) || wf_dir_contains(model, name))
+    bool exists, done;
+    WEFT_TRY(wf_dir_has(dir, name, &exists, err));
+    WEFT_TRY(wf_dir_has(model, name, &done, err));
+    if (!exists || done)
         return WEFT_OK;
     char *from = wf_path_join(dir, name), *to = wf_path_join(model, name);
     enum weft_status st = from == NULL || to == NULL

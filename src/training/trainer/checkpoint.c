@@ -158,6 +158,8 @@ static enum weft_status store_commit(struct wf_checkpointer *c, struct weft_erro
                                               .n_blobs = n};
     if (st == WEFT_OK)
         st = wf_store_commit(&info, c->keep, err);
+    else
+        wf_store_abort(c->root, c->step, c->run, NULL);
     free(blobs);
     free(sizes);
     return st;
