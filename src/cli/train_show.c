@@ -158,6 +158,9 @@ static void print_start(const struct wf_session_event *e)
         fflush(stdout);
         fprintf(stderr, "weft: warning: %s\n", wf_shown(start->info.resume_note).at);
     }
+    if (!start->info.has_resumed && e->settings->checkpoint.resume_mode == WF_RESUME_NEWEST)
+        printf("resumed  nothing: there is no checkpoint in %s/checkpoints\n",
+               wf_shown(e->settings->log.dir).at);
     if (start->info.resumed > 0)
         printf("resumed  from the checkpoint of step %llu\n",
                (unsigned long long)start->info.resumed);

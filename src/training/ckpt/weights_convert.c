@@ -85,14 +85,17 @@ static enum weft_status commit(const struct job *j, const char *blob, size_t byt
         wf_hf_config_write(&wf_weights_info(j->weights)->model, &about, &model, err);
     if (st == WEFT_OK && (model.failed || model.at == NULL))
         st = no_memory(err);
-    const struct wf_store_commit_info parts = {.root = j->root,
-                                               .step = j->step,
-                                               .run = run_name,
-                                               .config = "",
-                                               .model = model.at,
-                                               .blobs = &blob,
-                                               .blob_bytes = &bytes,
-                                               .n_blobs = 1};
+
+    const struct wf_store_commit_info parts = {
+        .root = j->root,
+        .step = j->step,
+        .run = run_name,
+        .config = "",
+        .model = model.at,
+        .tokenizer = j->extras == NULL ? NULL : j->extras->tokenizer,
+        .blobs = &blob,
+        .blob_bytes = &bytes,
+        .n_blobs = 1};
     if (st == WEFT_OK)
         st = wf_store_commit(&parts, 1, err);
     wf_text_release(&model);
@@ -124,7 +127,7 @@ static enum weft_status rename_final(const struct job *j, struct weft_error *err
     wf_store_step_name(j->step, name);
     char *dir = wf_path_join(j->root, name);
     enum weft_status st = dir == NULL ? no_memory(err) : WEFT_OK;
-    if (st == WEFT_OK && j->extras != NULL)
+    if (st == WEFT_OK && j->extras != NULL && j->extras->add != NULL)
         st = j->extras->add(j->extras->arg, dir, err);
     if (st == WEFT_OK && rename(dir, j->path) != 0)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be renamed to its final name: %s", j->path,

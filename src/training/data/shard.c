@@ -30,6 +30,7 @@ struct shard {
     const char *path; /* borrowed from the list of paths */
     int fd;           /* -1: the file is opened for each read */
     size_t width;
+    uint64_t hash; /* of the tokenizer; 0: unknown */
     /* Position of the first token in all shards joined; number of tokens. */
     uint64_t first, n;
 };
@@ -101,6 +102,23 @@ static const struct wf_shard_format *find_format(uint32_t magic)
     return NULL;
 }
 
+/* Reads the extension of the header.  Files without its magic number have none. */
+static enum weft_status check_extension(struct shard *s, const unsigned char *header,
+                                        struct weft_error *err)
+{
+    const unsigned char *at = header + WF_SHARD_EXTENSION_AT;
+    if (get_u32(at) != WF_SHARD_EXTENSION_MAGIC)
+        return WEFT_OK;
+    uint32_t version = get_u32(at + 4), flags = get_u32(at + 8);
+    if (version != WF_SHARD_EXTENSION_VERSION || flags != 0)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s: at byte 16: unknown extension %" PRIu32 " with flags %" PRIu32
+                         " (expected %d with flags 0); use a newer weft",
+                         s->path, version, flags, WF_SHARD_EXTENSION_VERSION);
+    s->hash = get_u32(at + 12) | (uint64_t)get_u32(at + 16) << 32;
+    return WEFT_OK;
+}
+
 static enum weft_status check_header(struct shard *s, int fd, uint64_t bytes,
                                      struct weft_error *err)
 {
@@ -130,6 +148,7 @@ static enum weft_status check_header(struct shard *s, int fd, uint64_t bytes,
     if (s->n == 0 || s->n > INT32_MAX)
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: at byte 8: a count of %" PRIu64 " tokens%s",
                          s->path, s->n, s->n == 0 ? ": the shard is empty" : " is too large");
+    WEFT_TRY(check_extension(s, header, err));
     uint64_t expected = WF_SHARD_HEADER_BYTES + s->n * s->width;
     if (bytes != expected)
         return WEFT_FAIL(err, WEFT_DATA,
@@ -205,6 +224,16 @@ size_t wf_shards_n_files(const struct wf_shards *s)
 const char *wf_shards_path(const struct wf_shards *s, size_t i)
 {
     return s->paths.at[i];
+}
+
+uint64_t wf_shards_file_tokens(const struct wf_shards *s, size_t i)
+{
+    return s->at[i].n;
+}
+
+uint64_t wf_shards_file_hash(const struct wf_shards *s, size_t i)
+{
+    return s->at[i].hash;
 }
 
 /* Returns the shard that contains position `at`, which must be in range. */

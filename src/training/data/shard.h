@@ -1,6 +1,6 @@
 /* Token shards: files of token ids, read as one long sequence.
  *
- *     bytes 0..1023   256 little-endian int32 values: magic, version, count, zeros
+ *     bytes 0..1023   256 little-endian int32 values: magic, version, count, extension, zeros
  *     the rest        `count` little-endian tokens
  *
  *     magic      version   type of a token
@@ -53,6 +53,11 @@ const char *wf_shards_path(const struct wf_shards *s, size_t i);
 enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n,
                                 uint32_t vocab, int32_t *out, struct weft_error *err);
 
+/* Returns the number of tokens in file i.  Local. */
+uint64_t wf_shards_file_tokens(const struct wf_shards *s, size_t i);
+/* Returns the hash of the tokenizer in the header of file i; 0: unknown.  Local. */
+uint64_t wf_shards_file_hash(const struct wf_shards *s, size_t i);
+
 /* Computes a hash of the number of tokens and of a sample of the tokens, which is used to
  * compare sets of shards.  Local. */
 enum weft_status wf_shards_fingerprint(const struct wf_shards *s, uint64_t *out,
@@ -70,6 +75,8 @@ enum weft_status wf_shard_writer_new(const char *path, uint32_t vocab,
 /* Appends n tokens.  Local. */
 enum weft_status wf_shard_writer_add(struct wf_shard_writer *w, const int32_t *tokens, size_t n,
                                      struct weft_error *err);
+/* Stores the hash of the tokenizer in the header; 0: unknown, which is the default.  Local. */
+void wf_shard_writer_set_hash(struct wf_shard_writer *w, uint64_t hash);
 
 /* Renames the file to its final name.  On error the new file is removed.  The caller must free
  * the writer in both cases. */

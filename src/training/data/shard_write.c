@@ -15,6 +15,7 @@ struct wf_shard_writer {
     const struct wf_shard_format *format; /* borrowed: an element of the table of formats */
     uint32_t vocab;                       /* token ids must be less than vocab */
     uint64_t n;
+    uint64_t hash; /* of the tokenizer; 0: unknown */
 };
 
 static void put_u32(unsigned char *b, uint32_t value)
@@ -30,6 +31,13 @@ static void make_header(const struct wf_shard_writer *w,
     put_u32(header, (uint32_t)w->format->magic);
     put_u32(header + 4, (uint32_t)w->format->version);
     put_u32(header + 8, (uint32_t)w->n);
+    if (w->hash == 0)
+        return;
+    unsigned char *at = header + WF_SHARD_EXTENSION_AT;
+    put_u32(at, WF_SHARD_EXTENSION_MAGIC);
+    put_u32(at + 4, WF_SHARD_EXTENSION_VERSION);
+    put_u32(at + 12, (uint32_t)w->hash);
+    put_u32(at + 16, (uint32_t)(w->hash >> 32));
 }
 
 static enum weft_status open_writer(struct wf_shard_writer *w, const char *path,
@@ -90,6 +98,11 @@ enum weft_status wf_shard_writer_add(struct wf_shard_writer *w, const int32_t *t
         n -= now;
     }
     return WEFT_OK;
+}
+
+void wf_shard_writer_set_hash(struct wf_shard_writer *w, uint64_t hash)
+{
+    w->hash = hash;
 }
 
 enum weft_status wf_shard_writer_finish(struct wf_shard_writer *w, struct weft_error *err)

@@ -33,6 +33,7 @@ struct split {
 };
 
 struct corpus {
+    uint64_t hash;                           /* of the tokenizer */
     const struct wf_corpus_options *options; /* borrowed */
     bool single_file, created_folder;
     bool new_tokenizer;           /* the folder had no tokenizer.json */
@@ -150,6 +151,7 @@ static enum weft_status write_tokens(const struct corpus *c, struct split *split
             shard_path(c, split, split->part.shards, path);
             WEFT_TRY(wf_shard_writer_new(path, weft_tokenizer_n_vocab(c->options->tokenizer),
                                          &split->writer, err));
+            wf_shard_writer_set_hash(split->writer, c->hash);
         }
 
         size_t now = wf_size_min(n, limit - split->n_open);
@@ -383,6 +385,7 @@ enum weft_status wf_corpus_write(struct wf_text_list *list,
         .train.name = "train",
         .val.name = "val",
         .val_document = no_document,
+        .hash = wf_tokenizer_hash(options->tokenizer),
     };
     WEFT_TRY(check_options(options, c.single_file, err));
     WEFT_TRY(choose_val_document(&c, list, err));

@@ -135,9 +135,9 @@ static enum weft_status write_config(const char *path, const struct wf_train_set
                                      struct weft_error *err)
 {
     struct wf_text text = {0};
-    wf_settings_print(wf_train_setting_list(), s, &text);
-    enum weft_status st = text.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the settings")
-                                      : wf_file_write(path, text.at, text.len, err);
+    enum weft_status st = wf_train_settings_print(s, &text, err);
+    if (st == WEFT_OK)
+        st = wf_file_write(path, text.at, text.len, err);
     wf_text_release(&text);
     return st;
 }
