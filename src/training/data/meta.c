@@ -69,6 +69,8 @@ static enum weft_status parse_meta(const char *text, size_t len, const char *pat
     json_error_t why;
     WEFT_TRY(wf_json_load(text, len, JSON_REJECT_DUPLICATES, path, &meta, &why, err));
     double vocab = number(meta, "vocab");
+    const char *kind = json_string_value(json_object_get(meta, "tokenizer"));
+    out->is_bytes = kind != NULL && strcmp(kind, "bytes") == 0;
     out->token_bytes = bytes_per_token(meta);
     if (vocab >= 2 && vocab <= WF_TOKENIZER_MAX_VOCAB)
         out->vocab = (uint32_t)vocab;
@@ -145,11 +147,13 @@ static enum weft_status find_by_directory(const struct wf_shards *shards, uint64
 {
     char *path = wf_meta_sibling_path(shards, "tokenizer.json");
     struct weft_tokenizer *bytes = NULL;
-    enum weft_status st = WEFT_OK;
-    *out = 0;
-    if (path != NULL && access(path, F_OK) == 0) {
-        st = wf_meta_hash_tokenizer(path, out, err);
-    } else if (wf_meta_read(shards).is_bytes) {
+    struct wf_meta meta = {0};
+    bool has_file = path != NULL && access(path, F_OK) == 0;
+    enum weft_status st = has_file ? wf_meta_hash_tokenizer(path, out, err)
+                                   : wf_meta_read(shards, &meta, err);
+    if (!has_file)
+        *out = 0;
+    if (st == WEFT_OK && meta.is_bytes) {
         st = weft_tokenizer_new_bytes(&bytes, err);
         *out = st == WEFT_OK ? wf_tokenizer_hash(bytes) : 0;
     }

@@ -122,9 +122,10 @@ enum weft_status wf_train_settings_set_run(struct wf_train_settings *s, const ch
     char *dir = n == 0 ? strdup(".") : strndup(config, n == 1 ? 1 : n - 1);
     if (dir == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a run");
-    enum weft_status st = wf_dir_contains(dir, "lock")
-                              ? wf_settings_set(wf_train_setting_list(), "log.dir", dir, s, err)
-                              : WEFT_OK;
+    bool is_run = false;
+    enum weft_status st = wf_dir_has(dir, "lock", &is_run, err);
+    if (st == WEFT_OK && is_run)
+        st = wf_settings_set(wf_train_setting_list(), "log.dir", dir, s, err);
     free(dir);
     return st;
 }
