@@ -69,10 +69,13 @@ enum weft_status wf_hf_check_names(const struct wf_hf *hf, const char *const *na
 
 struct wf_hf_writer; /* opaque */
 
+struct wf_hf_metadata; /* planning/spec/hf_config.h */
+
 struct wf_hf_write_options {
     enum wf_dtype type;   /* type of all weights: WF_DTYPE_F32 or WF_DTYPE_BF16 */
     uint64_t shard_bytes; /* maximum tensor bytes per file; 0: write one file */
-    int64_t bos, eos;     /* ids of the tokens that begin and end a document; negative: none */
+    /* Borrowed: token ids and other keys of config.json; its dtype is not used.  NULL: none. */
+    const struct wf_hf_metadata *about;
     /* Borrowed: metadata that is written into every file. */
     const struct wf_safetensors_pair *pairs;
     size_t n_pairs;
@@ -87,10 +90,11 @@ struct wf_hf_tensor {
     uint64_t shape[WF_SAFETENSORS_MAX_DIMS];
 };
 
-/* Starts a directory with config.json of the model and the given tensors.  The caller appends
- * the elements of the tensors in the given order.  The directory is written atomically: a
- * temporary directory beside `dir` is renamed to `dir` at the end.  Returns WEFT_USAGE if `dir`
- * exists and is not empty.  Local. */
+/* Starts a directory with config.json of the model and the given tensors.  For a model with
+ * block attention residuals, adds the file with which transformers computes it.  The caller
+ * appends the elements of the tensors in the given order.  The directory is written atomically:
+ * a temporary directory beside `dir` is renamed to `dir` at the end.  Returns WEFT_USAGE if
+ * `dir` exists and is not empty.  Local. */
 enum weft_status wf_hf_writer_new(const char *dir, const struct weft_model *model,
                                   const struct wf_hf_tensor *tensors, size_t n,
                                   const struct wf_hf_write_options *options,
@@ -100,12 +104,14 @@ enum weft_status wf_hf_writer_new(const char *dir, const struct weft_model *mode
 enum weft_status wf_hf_writer_append(struct wf_hf_writer *w, const float *values, size_t n,
                                      struct weft_error *err);
 
-enum { WF_HF_MAX_COPIED = 16 };
-
-/* Copies a file, such as tokenizer.json, into the directory.  Must be called before
- * wf_hf_writer_finish().  `name` is borrowed until the writer is freed.  Local. */
+/* Copies a file, such as tokenizer.json, into the directory.  `name` may have one directory
+ * before it.  Must be called before wf_hf_writer_finish().  Local. */
 enum weft_status wf_hf_writer_copy(struct wf_hf_writer *w, const char *name, const char *from,
                                    struct weft_error *err);
+
+/* Writes a file with the given bytes.  Otherwise as wf_hf_writer_copy().  Local. */
+enum weft_status wf_hf_writer_add(struct wf_hf_writer *w, const char *name, const char *bytes,
+                                  size_t n, struct weft_error *err);
 
 /* Makes the directory durable and renames it to `dir`.  The caller must still free the writer.
  * Local. */
