@@ -30,18 +30,6 @@ static enum weft_status no_memory(struct weft_error *err)
 
 /* -- the tokenizer ------------------------------------------------------------------------- */
 
-/* Returns true if two tokenizers have the same file. */
-static bool same_file(const struct weft_tokenizer *a, const struct weft_tokenizer *b)
-{
-    struct wf_text x = {0}, y = {0};
-    bool same = wf_tokenizer_print_file(a, &x, NULL) == WEFT_OK &&
-                wf_tokenizer_print_file(b, &y, NULL) == WEFT_OK && x.len == y.len &&
-                memcmp(x.at, y.at, x.len) == 0;
-    wf_text_release(&x);
-    wf_text_release(&y);
-    return same;
-}
-
 static bool has_tokenizer(const struct wf_companion_list *files)
 {
     return wf_companion_list_has(files, "tokenizer.json") ||
@@ -66,7 +54,7 @@ static void compare_with_source(struct wf_companions *c, const struct wf_compani
     } else if (c->tokenizer == NULL) {
         c->tokenizer = own;
         own = NULL;
-    } else if (st != WEFT_OK || !same_file(c->tokenizer, own)) {
+    } else if (st != WEFT_OK || wf_tokenizer_hash(c->tokenizer) != wf_tokenizer_hash(own)) {
         c->keeps_tokenizer = false;
         snprintf(c->note, sizeof c->note,
                  "the data has another tokenizer than %.200s; the model gets the tokenizer of the "
