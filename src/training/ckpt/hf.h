@@ -30,7 +30,8 @@ struct wf_hf; /* opaque: read-only once open, safe to use from any thread */
  *   - GPT-2 files without the prefix "transformer."; the masks `attn.bias` and
  *     `attn.masked_bias` are ignored;
  *   - Llama files with `rotary_emb.inv_freq`, which is ignored;
- *   - files of models with tied weights that contain `lm_head.weight`, which is ignored.
+ *   - files of models with tied weights that contain `lm_head.weight`, which is only compared
+ *     with the embedding (wf_hf_check_names()).
  * Returns WEFT_CKPT if `dir` is not a Hugging Face model directory or is damaged.  The caller
  * frees *out with wf_hf_free().  Local. */
 enum weft_status wf_hf_open(const char *dir, struct wf_hf **out, struct weft_error *err);
@@ -61,7 +62,9 @@ enum weft_status wf_hf_read(const struct wf_hf *hf, const char *name, uint32_t n
                             const uint64_t *shape, float *out, struct weft_error *err);
 
 /* Returns WEFT_CKPT unless the directory contains exactly the tensors in `names`.  `names` must
- * list all tensors of the model, even if the caller reads only some of them.  Local. */
+ * list all tensors of the model, even if the caller reads only some of them.  Also returns
+ * WEFT_CKPT if the model is tied but has an lm_head.weight that differs from the embedding.
+ * Local. */
 enum weft_status wf_hf_check_names(const struct wf_hf *hf, const char *const *names, size_t n,
                                    struct weft_error *err);
 

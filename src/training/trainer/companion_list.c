@@ -19,11 +19,18 @@ static const char *const endings[] = {".json", ".jinja", ".txt",     ".model",
 
 static const char *const beginnings[] = {"LICENSE", "LICENCE", "NOTICE", "USE_POLICY"};
 
-static const char *const tokenizer_files[] = {
-    "tokenizer.json",     "tokenizer_config.json", "special_tokens_map.json",
-    "added_tokens.json",  "vocab.json",            "merges.txt",
-    "vocab.txt",          "tokenizer.model",       "spiece.model",
-    "chat_template.json", "chat_template.jinja",   "generation_config.json"};
+static const char *const tokenizer_files[] = {"tokenizer.json",
+                                              "tokenizer_config.json",
+                                              "special_tokens_map.json",
+                                              "added_tokens.json",
+                                              "vocab.json",
+                                              "merges.txt",
+                                              "vocab.txt",
+                                              "tokenizer.model",
+                                              "spiece.model",
+                                              "chat_template.json",
+                                              "chat_template.jinja",
+                                              "generation_config.json"};
 
 bool wf_companion_is_tokenizer(const char *name)
 {

@@ -56,10 +56,11 @@ static void compare_with_source(struct wf_companions *c, const struct wf_compani
         own = NULL;
     } else if (st != WEFT_OK || wf_tokenizer_hash(c->tokenizer) != wf_tokenizer_hash(own)) {
         c->keeps_tokenizer = false;
-        snprintf(c->note, sizeof c->note,
-                 "the data has another tokenizer than %.200s; the model gets the tokenizer of the "
-                 "data",
-                 c->source);
+        snprintf(
+            c->note, sizeof c->note,
+            "the data has another tokenizer than %.200s; the model gets the tokenizer of the "
+            "data",
+            c->source);
     }
     weft_tokenizer_free(own);
 }
@@ -200,8 +201,9 @@ static enum weft_status add_tokenizer(const struct wf_companions *c, struct wf_h
 /* Adds the names of the tokens to an object: "eos_token": "<|endoftext|>". */
 static void set_names(json_t *object, const struct wf_companions *c)
 {
-    static const char *const keys[WF_N_TOKEN_ROLES] = {
-        [WF_TOKEN_BOS] = "bos_token", [WF_TOKEN_EOS] = "eos_token", [WF_TOKEN_PAD] = "pad_token"};
+    static const char *const keys[WF_N_TOKEN_ROLES] = {[WF_TOKEN_BOS] = "bos_token",
+                                                       [WF_TOKEN_EOS] = "eos_token",
+                                                       [WF_TOKEN_PAD] = "pad_token"};
     for (int role = 0; role < WF_N_TOKEN_ROLES; role++) {
         size_t len = 0;
         const char *name = weft_tokenizer_token(c->tokenizer, first_id(c, role), &len);
@@ -217,9 +219,9 @@ static enum weft_status add_tokenizer_config(const struct wf_companions *c,
                                              struct wf_hf_writer *w, struct weft_error *err)
 {
     json_t *names = json_object();
-    json_t *config = json_pack("{s:s, s:i, s:b}", "tokenizer_class", "PreTrainedTokenizerFast",
-                               "model_max_length", (int)model->ctx,
-                               "clean_up_tokenization_spaces", 0);
+    json_t *config =
+        json_pack("{s:s, s:i, s:b}", "tokenizer_class", "PreTrainedTokenizerFast",
+                  "model_max_length", (int)model->ctx, "clean_up_tokenization_spaces", 0);
     if (names != NULL && config != NULL) {
         set_names(names, c);
         json_object_update(config, names);
@@ -260,8 +262,7 @@ static enum weft_status copy_source(const struct wf_companions *c,
         if (!is_kept(c, files->names[i]))
             continue;
         char *path = wf_path_join(c->source, files->names[i]);
-        st = path == NULL ? no_memory(err)
-                          : wf_hf_writer_copy(w, files->names[i], path, err);
+        st = path == NULL ? no_memory(err) : wf_hf_writer_copy(w, files->names[i], path, err);
         free(path);
     }
     return st;
@@ -275,7 +276,8 @@ static enum weft_status add_missing(const struct wf_companions *c,
     bool keeps = c->keeps_tokenizer;
     if (c->tokenizer != NULL && !(keeps && has_tokenizer(files)))
         WEFT_TRY(add_tokenizer(c, w, err));
-    if (c->tokenizer != NULL && !(keeps && wf_companion_list_has(files, "tokenizer_config.json")))
+    if (c->tokenizer != NULL &&
+        !(keeps && wf_companion_list_has(files, "tokenizer_config.json")))
         WEFT_TRY(add_tokenizer_config(c, model, w, err));
     /* transformers takes the tokens from config.json if generation_config.json is missing. */
     if (c->has_own_end && !(keeps && wf_companion_list_has(files, "generation_config.json")))
