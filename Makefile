@@ -105,11 +105,14 @@ setup-hf:
 	@tools/setup.sh --python
 	@[ -x build/hf-venv/bin/python ] || python3 -m venv build/hf-venv
 	@build/hf-venv/bin/pip -q install tokenizers==0.23.3 transformers==5.23.0 safetensors==0.8.0 \
-	    numpy pytest
+	    torch==2.13.0 tensorboard numpy pytest
+	@build/hf-venv/bin/pip -q install --target build/hf-4 transformers==4.57.1
 
 test-hf: all
 	@[ -x build/hf-venv/bin/pytest ] || { echo 'the libraries are missing: run "make setup-hf" first' >&2; exit 1; }
 	@build/hf-venv/bin/python -m pytest -q -p no:cacheprovider tests/hf
+	@PYTHONPATH=build/hf-4 build/hf-venv/bin/python -m pytest -q -p no:cacheprovider \
+	    tests/hf/test_models_out.py tests/hf/test_generate.py
 
 races:
 	@cmake --preset tsan >/dev/null

@@ -29,6 +29,7 @@ for case in 'gpt2 bytes 256' 'llama bytes 256' "gpt2 words $words" "llama words 
     done
     has "$model/tokenizer_config.json" '"tokenizer_class": "PreTrainedTokenizerFast"'
     has "$model/tokenizer_config.json" '"model_max_length": 32'
+    has "$model/tokenizer_config.json" '"model_input_names": ["input_ids", "attention_mask"]'
     for file in tokenizer_config special_tokens_map; do
         has "$model/$file.json" '"eos_token": "<|endoftext|>"'
     done

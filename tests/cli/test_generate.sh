@@ -207,7 +207,7 @@ out_has '"stopped":"context"'
 for bad in '--temperature=-1' '--temperature=x' '--temperature=nan' '--top-p=0' '--top-p=2' \
     '--top-k=-1' '--top-k=1e3' '--seed=-1' '--seed=99999999999999999999' '--max-tokens=0' \
     '--type=f16' '--threads=0' '--min-p=2' '--min-p=x' '--repetition-penalty=0' '--samples=0' \
-    '--repetition-penalty=-1' '--stop=' '--logprobs=101' '--logprobs=x'; do
+    '--repetition-penalty=-1' '--stop=' '--logprobs=1001' '--logprobs=x'; do
     run 2 generate --model "$tiny" --tokens 1 "$bad"
 done
 run 4 generate --model nowhere --tokens 1

@@ -32,7 +32,7 @@ enum wf_generate_stop {
 /* Returns the name of a reason: "end of document", "max-tokens", "context" or "stop string". */
 const char *wf_generate_stop_name(enum wf_generate_stop stop);
 
-enum { WF_GENERATE_NO_LOGPROBS = -1, WF_GENERATE_MAX_LOGPROBS = 100 };
+enum { WF_GENERATE_NO_LOGPROBS = -1, WF_GENERATE_MAX_LOGPROBS = 1000 };
 
 struct wf_generate_options {
     const int32_t *prompt; /* borrowed: (n_prompt), at least one token */

@@ -219,9 +219,11 @@ static enum weft_status add_tokenizer_config(const struct wf_companions *c,
                                              struct wf_hf_writer *w, struct weft_error *err)
 {
     json_t *names = json_object();
+    /* Version 4 of transformers would also return token_type_ids, which models reject. */
     json_t *config =
-        json_pack("{s:s, s:i, s:b}", "tokenizer_class", "PreTrainedTokenizerFast",
-                  "model_max_length", (int)model->ctx, "clean_up_tokenization_spaces", 0);
+        json_pack("{s:s, s:i, s:[ss], s:b}", "tokenizer_class", "PreTrainedTokenizerFast",
+                  "model_max_length", (int)model->ctx, "model_input_names", "input_ids",
+                  "attention_mask", "clean_up_tokenization_spaces", 0);
     if (names != NULL && config != NULL) {
         set_names(names, c);
         json_object_update(config, names);
