@@ -53,8 +53,7 @@ WEFT_API enum weft_status weft_tokenizer_open(const char *path, struct weft_toke
 /* Frees a tokenizer; NULL is allowed. */
 WEFT_API void weft_tokenizer_free(struct weft_tokenizer *t);
 
-/* Writes DIR/tokenizer.json atomically.  Does nothing for a byte tokenizer, which needs no
- * file. */
+/* Writes DIR/tokenizer.json atomically. */
 WEFT_API enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *dir,
                                               struct weft_error *err);
 

@@ -442,6 +442,15 @@ static enum weft_status read_tokenizer(struct loader *l, const json_t *root)
     return WEFT_OK;
 }
 
+/* Returns true if the tokens are bytes: the file that weft writes for its byte tokenizer. */
+static bool is_byte_tokenizer(const struct weft_tokenizer *t)
+{
+    for (int32_t b = 0; b < 256; b++)
+        if (t->byte_ids[b] != b)
+            return false;
+    return t->n_vocab == 257 && t->n_pairs == 0 && t->n_special == 1 && t->special[0].id == 256;
+}
+
 /* Stores the tokenizer in *out on success and frees it on error. */
 static enum weft_status finish(struct loader *l, enum weft_status st,
                                struct weft_tokenizer **out)
@@ -464,6 +473,7 @@ enum weft_status wf_tokenizer_parse(const char *json, size_t len, const char *na
     enum weft_status st = read_tokenizer(&l, root);
     json_decref(root);
     if (st == WEFT_OK) {
+        l.t->is_bytes = is_byte_tokenizer(l.t);
         l.t->source = malloc(len + 1);
         l.t->source_len = len;
         if (l.t->source == NULL)
