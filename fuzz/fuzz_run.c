@@ -23,12 +23,20 @@
 /* A folder comes after the one that contains it. */
 static const char *const folders[] = {"trace", "checkpoints", "checkpoints/step-00000010",
                                       "model", "ranks"};
-static const char *const names[] = {
-    "config.yaml", "metrics.jsonl", "samples.jsonl", "plan.json", "schedule.csv",
-    "trace/step-000001.trace", "trace/step-000002-replica-0.trace",
-    "checkpoints/step-00000010/manifest.json",
-    "checkpoints/step-00000010/rank-00000.safetensors", "model/config.json",
-    "model/model.safetensors", "model/model.safetensors.index.json", "ranks/0", "ranks/1"};
+static const char *const names[] = {"config.yaml",
+                                    "metrics.jsonl",
+                                    "samples.jsonl",
+                                    "plan.json",
+                                    "schedule.csv",
+                                    "trace/step-000001.trace",
+                                    "trace/step-000002-replica-0.trace",
+                                    "checkpoints/step-00000010/manifest.json",
+                                    "checkpoints/step-00000010/rank-00000.safetensors",
+                                    "model/config.json",
+                                    "model/model.safetensors",
+                                    "model/model.safetensors.index.json",
+                                    "ranks/0",
+                                    "ranks/1"};
 enum { N_NAMES = sizeof names / sizeof names[0], LINE = 80 };
 
 /* A file of an input. */
@@ -180,8 +188,8 @@ static void check_page(const char *page, size_t len)
     const char *data = strstr(page, begin);
     require(data != NULL);
     data += sizeof begin - 1;
-    json_t *value =
-        json_loadb(data, (size_t)(strstr(data, "</script>") - data), JSON_REJECT_DUPLICATES, NULL);
+    json_t *value = json_loadb(data, (size_t)(strstr(data, "</script>") - data),
+                               JSON_REJECT_DUPLICATES, NULL);
     require(value != NULL);
     json_decref(value);
 }
@@ -247,7 +255,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* -- the mutator --------------------------------------------------------------------------- */
 
 /* Changes a file in a buffer of max_size bytes and returns its new size. */
-static size_t change_file(size_t name, uint8_t *buffer, size_t n, size_t max_size, unsigned seed)
+static size_t change_file(size_t name, uint8_t *buffer, size_t n, size_t max_size,
+                          unsigned seed)
 {
     bool json = strstr(names[name], ".json") != NULL;
     return json ? mutate_json_text(buffer, n, max_size, seed)

@@ -25,7 +25,7 @@ enum { MAX_PLACES = 1024, MAX_STRING = 80 };
 
 /* A value and the array or object that contains it. */
 struct place {
-    json_t *parent; /* borrowed */
+    json_t *parent;  /* borrowed */
     const char *key; /* borrowed from the parent; NULL: the parent is an array */
     size_t index;
     json_t *value; /* borrowed from the parent */
@@ -76,9 +76,24 @@ static void replace(const struct place *at, json_t *value)
 
 static json_t *changed_number(json_int_t old, struct random_numbers *r)
 {
-    static const json_int_t notable[] = {
-        0, 1, -1, 2, 3, 4, 8, 255, 256, 65535, 65536, INT32_MAX, (json_int_t)INT32_MAX + 1,
-        UINT32_MAX, (json_int_t)UINT32_MAX + 1, (json_int_t)1 << 53, INT64_MAX / 4, INT64_MAX};
+    static const json_int_t notable[] = {0,
+                                         1,
+                                         -1,
+                                         2,
+                                         3,
+                                         4,
+                                         8,
+                                         255,
+                                         256,
+                                         65535,
+                                         65536,
+                                         INT32_MAX,
+                                         (json_int_t)INT32_MAX + 1,
+                                         UINT32_MAX,
+                                         (json_int_t)UINT32_MAX + 1,
+                                         (json_int_t)1 << 53,
+                                         INT64_MAX / 4,
+                                         INT64_MAX};
     switch (random_below(r, 6)) {
     case 0:
         return json_integer(notable[random_below(r, sizeof notable / sizeof notable[0])]);

@@ -41,8 +41,8 @@ static double polynomial(const double *c, int n, double x)
 static double small_expm1(double r)
 {
     static const double c[] = {
-        1.0 / 2,        1.0 / 6,         1.0 / 24,          1.0 / 120,     1.0 / 720,
-        1.0 / 5040,     1.0 / 40320,     1.0 / 362880,      1.0 / 3628800, 1.0 / 39916800,
+        1.0 / 2,         1.0 / 6,          1.0 / 24,          1.0 / 120,     1.0 / 720,
+        1.0 / 5040,      1.0 / 40320,      1.0 / 362880,      1.0 / 3628800, 1.0 / 39916800,
         1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200,
     };
     return r + r * r * polynomial(c, sizeof c / sizeof *c, r);
@@ -109,9 +109,9 @@ double wf_math_log(double x)
 /* Returns sin(r) for |r| <= pi / 4. */
 static double small_sin(double r)
 {
-    static const double c[] = {-1.0 / 6,          1.0 / 120,           -1.0 / 5040,
-                               1.0 / 362880,      -1.0 / 39916800,     1.0 / 6227020800,
-                               -1.0 / 1307674368000, 1.0 / 355687428096000};
+    static const double c[] = {
+        -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+        -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
     double z = r * r;
     return r + r * z * polynomial(c, sizeof c / sizeof *c, z);
 }
@@ -119,9 +119,9 @@ static double small_sin(double r)
 /* Returns cos(r) for |r| <= pi / 4. */
 static double small_cos(double r)
 {
-    static const double c[] = {1.0 / 24,         -1.0 / 720,       1.0 / 40320,
-                               -1.0 / 3628800,   1.0 / 479001600,  -1.0 / 87178291200,
-                               1.0 / 20922789888000, -1.0 / 6402373705728000};
+    static const double c[] = {
+        1.0 / 24,        -1.0 / 720,         1.0 / 40320,          -1.0 / 3628800,
+        1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
     double z = r * r;
     return 1 - (0.5 * z - z * z * polynomial(c, sizeof c / sizeof *c, z));
 }

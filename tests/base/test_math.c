@@ -68,8 +68,8 @@ static void check_accuracy(void **state)
         skip(); /* no better reference */
     for (size_t f = 0; f < WEFT_LEN(functions); f++)
         for (uint64_t i = 0; i < N; i++) {
-            double x = functions[f].low +
-                       uniform(f, i) * (functions[f].high - functions[f].low);
+            double x =
+                functions[f].low + uniform(f, i) * (functions[f].high - functions[f].low);
             double got = functions[f].fn(x);
             long double want = functions[f].want(x);
             double unit = nextafter(fabs((double)want), INFINITY) - fabs((double)want);
@@ -87,7 +87,8 @@ static void check_special(void **state)
     assert_true(wf_math_exp(-746.5) == 0 && wf_math_exp(-INFINITY) == 0);
     assert_true(wf_math_exp(-745) == 0x1p-1074); /* the smallest subnormal number */
     assert_true(wf_math_expm1(-100) == -1);
-    assert_true(isnan(wf_math_exp(NAN)) && isnan(wf_math_expm1(NAN)) && isnan(wf_math_log(NAN)));
+    assert_true(isnan(wf_math_exp(NAN)) && isnan(wf_math_expm1(NAN)) &&
+                isnan(wf_math_log(NAN)));
     assert_true(isinf(wf_math_log(0)) && wf_math_log(0) < 0 && isnan(wf_math_log(-1)));
     assert_true(isinf(wf_math_log(INFINITY)));
     assert_true(isnan(wf_math_cos(INFINITY)) && isnan(wf_math_sin(NAN)));
@@ -102,8 +103,8 @@ static void check_bits(void **state)
     (void)state;
     for (size_t f = 0; f < WEFT_LEN(functions); f++)
         for (uint64_t i = 0; i < N; i++) {
-            double x = functions[f].fn(functions[f].low + uniform(f, i) * (functions[f].high -
-                                                                          functions[f].low));
+            double x = functions[f].fn(functions[f].low +
+                                       uniform(f, i) * (functions[f].high - functions[f].low));
             h = wf_hash(h, &x, sizeof x);
         }
     if (h != UINT64_C(0x4963e96843d1a3a4))

@@ -69,8 +69,8 @@ void prepare_case(const struct places *p, const struct fault_case *c, struct pre
         slot_reset(&slot, out->before);
         run_case(p, &slot, c, NULL, 0, &o);
         if (o.exit_code != 0) {
-            fprintf(stderr, "sweep: %s: exit code %d without a fault: %s\n", c->name, o.exit_code,
-                    o.err);
+            fprintf(stderr, "sweep: %s: exit code %d without a fault: %s\n", c->name,
+                    o.exit_code, o.err);
             exit(2);
         }
         if (i == 0)
@@ -87,11 +87,11 @@ void prepare_case(const struct places *p, const struct fault_case *c, struct pre
 struct files {
     const struct prepared *p;
     const struct slot *s;
-    bool finished;  /* the files must be those of a run without a fault */
+    bool finished;   /* the files must be those of a run without a fault */
     bool stdout_too; /* so must its standard output */
-    bool may_lack;  /* files may be missing: the run has warned of it */
-    bool may_leave; /* temporary files may remain: they could not be removed */
-    bool resumed;   /* a training run was resumed or restarted */
+    bool may_lack;   /* files may be missing: the run has warned of it */
+    bool may_leave;  /* temporary files may remain: they could not be removed */
+    bool resumed;    /* a training run was resumed or restarted */
 };
 
 /* Returns true for what only a resumed run has: the records of the run that it replaces, and traces
@@ -205,8 +205,7 @@ static const char *judge_end(const struct outcome *o)
         return WRONG("hangs");
     if (o->signal != 0)
         return WRONG("signal %d", o->signal);
-    return o->exit_code == 0 || o->exit_code == 8 ? NULL
-                                                  : WRONG("exit code %d", o->exit_code);
+    return o->exit_code == 0 || o->exit_code == 8 ? NULL : WRONG("exit code %d", o->exit_code);
 }
 
 const char *judge(const struct prepared *p, const struct slot *s, const struct fault_kind *kind,
@@ -218,7 +217,8 @@ const char *judge(const struct prepared *p, const struct slot *s, const struct f
     int n_errors = count_errors(p, o->err, &named, &warned, &strange, kind);
     bool plain = p->c->launch == LAUNCH_PLAIN;
     struct files files = {
-        .p = p, .s = s,
+        .p = p,
+        .s = s,
         .finished = o->exit_code == 0,
         .stdout_too = o->exit_code == 0 && !p->c->times,
         .may_lack = p->c->trains && warned,
@@ -248,8 +248,8 @@ const char *judge_recovery(const struct prepared *p, const struct slot *s,
 {
     static char text[600];
     const char *wrong;
-    struct files files = {.p = p, .s = s, .finished = true, .stdout_too = !p->c->times,
-                          .resumed = p->c->trains};
+    struct files files = {
+        .p = p, .s = s, .finished = true, .stdout_too = !p->c->times, .resumed = p->c->trains};
     if (o->exit_code != 0)
         wrong = WRONG("exit code %d: %.200s", o->exit_code, o->err);
     else

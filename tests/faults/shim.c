@@ -15,10 +15,10 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -67,7 +67,8 @@ static __thread bool inside __attribute__((tls_model("initial-exec")));
 
 static enum owner owner_of(const char *name)
 {
-    static const char *const ours[] = {"weft", "jansson", "yaml", "utf8proc", "libz.", "xxhash"};
+    static const char *const ours[] = {"weft",     "jansson", "yaml",
+                                       "utf8proc", "libz.",   "xxhash"};
     const char *slash = strrchr(name, '/'), *last = slash != NULL ? slash + 1 : name;
     if (name[0] == '\0')
         return WEFT; /* the program itself */
@@ -166,7 +167,7 @@ static bool fails(enum fault_call call, const void *caller)
 #define NEXT(name)                                                                             \
     static __typeof__(name) *next;                                                             \
     if (next == NULL)                                                                          \
-        next = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
+    next = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
 
 #define CALLER __builtin_return_address(0)
 
@@ -378,10 +379,10 @@ static void on_system_call(int signal_number, siginfo_t *info, void *context)
     bool failed = !was_inside && c != NULL && (fault.calls & c->call) != 0 &&
                   is_below(c, regs) && fires(c->call);
     inside = was_inside;
-    regs[REG_RAX] = failed ? run_failed(c, regs)
-                           : fault_syscall(info->si_syscall, regs[REG_RDI], regs[REG_RSI],
-                                           regs[REG_RDX], regs[REG_R10], regs[REG_R8],
-                                           regs[REG_R9]);
+    regs[REG_RAX] =
+        failed ? run_failed(c, regs)
+               : fault_syscall(info->si_syscall, regs[REG_RDI], regs[REG_RSI], regs[REG_RDX],
+                               regs[REG_R10], regs[REG_R8], regs[REG_R9]);
 }
 
 /* Installs the handler without libc: a sanitizer replaces sigaction(). */
@@ -394,8 +395,8 @@ static bool install_handler(void)
         uint64_t mask;
     } action = {on_system_call, SA_SIGINFO | SA_NODEFER | 0x04000000ul /* SA_RESTORER */,
                 fault_restore, 0};
-    return fault_syscall(SYS_rt_sigaction, SIGSYS, (long)&action, 0, sizeof action.mask, 0, 0) ==
-           0;
+    return fault_syscall(SYS_rt_sigaction, SIGSYS, (long)&action, 0, sizeof action.mask, 0,
+                         0) == 0;
 }
 
 /* Makes the kernel raise SIGSYS at every call of the table, except from fault_syscall(). */

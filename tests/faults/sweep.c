@@ -181,10 +181,10 @@ static void sweep_case(const struct options *o, const struct fault_case *c,
         total->n_fired += counts->n_fired;
         total->n_survived += counts->n_survived;
         total->n_failed += counts->n_failed;
-        len += snprintf(row + len, sizeof row - (size_t)len, " %6lld", (long long)counts->n_fired);
+        len +=
+            snprintf(row + len, sizeof row - (size_t)len, " %6lld", (long long)counts->n_fired);
     }
-    printf("%s | %7lld %7lld %7lld %6ld s\n", row,
-           (long long)(total->n_fired - before[0]),
+    printf("%s | %7lld %7lld %7lld %6ld s\n", row, (long long)(total->n_fired - before[0]),
            (long long)(total->n_survived - before[1]), (long long)(total->n_failed - before[2]),
            (long)(time(NULL) - start));
     fflush(stdout);
@@ -195,30 +195,61 @@ static void sweep_case(const struct options *o, const struct fault_case *c,
 static void parse(int argc, char **argv, struct options *o)
 {
     static const struct option known[] = {
-        {"weft", required_argument, NULL, 'w'},     {"shim", required_argument, NULL, 's'},
-        {"examples", required_argument, NULL, 'e'}, {"case", required_argument, NULL, 'c'},
-        {"kind", required_argument, NULL, 'k'},     {"quick", no_argument, NULL, 'q'},
-        {"stride", required_argument, NULL, 'n'},   {"jobs", required_argument, NULL, 'j'},
-        {"at", required_argument, NULL, 'a'},       {"keep", no_argument, NULL, 'K'},
-        {"limit", required_argument, NULL, 'l'},    {"preload", required_argument, NULL, 'p'},
+        {"weft", required_argument, NULL, 'w'},
+        {"shim", required_argument, NULL, 's'},
+        {"examples", required_argument, NULL, 'e'},
+        {"case", required_argument, NULL, 'c'},
+        {"kind", required_argument, NULL, 'k'},
+        {"quick", no_argument, NULL, 'q'},
+        {"stride", required_argument, NULL, 'n'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"at", required_argument, NULL, 'a'},
+        {"keep", no_argument, NULL, 'K'},
+        {"limit", required_argument, NULL, 'l'},
+        {"preload", required_argument, NULL, 'p'},
         {0},
     };
     struct places *p = &o->places;
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (c) {
-        case 'w': snprintf(p->weft, sizeof p->weft, "%s", optarg); break;
-        case 's': snprintf(p->shim, sizeof p->shim, "%s", optarg); break;
-        case 'e': snprintf(p->examples, sizeof p->examples, "%s", optarg); break;
-        case 'p': snprintf(p->preload, sizeof p->preload, "%s", optarg); break;
-        case 'c': o->cases[o->n_cases++ % MAX_NAMES] = optarg; break;
-        case 'k': o->kinds[o->n_kinds++ % MAX_NAMES] = optarg; break;
-        case 'q': o->quick = true; break;
-        case 'K': o->keep = true; break;
-        case 'n': o->stride = atoi(optarg); break;
-        case 'j': o->jobs = atoi(optarg); break;
-        case 'a': o->at = atoll(optarg); break;
-        case 'l': p->limit_s = atoi(optarg); break;
-        default: exit(2);
+        case 'w':
+            snprintf(p->weft, sizeof p->weft, "%s", optarg);
+            break;
+        case 's':
+            snprintf(p->shim, sizeof p->shim, "%s", optarg);
+            break;
+        case 'e':
+            snprintf(p->examples, sizeof p->examples, "%s", optarg);
+            break;
+        case 'p':
+            snprintf(p->preload, sizeof p->preload, "%s", optarg);
+            break;
+        case 'c':
+            o->cases[o->n_cases++ % MAX_NAMES] = optarg;
+            break;
+        case 'k':
+            o->kinds[o->n_kinds++ % MAX_NAMES] = optarg;
+            break;
+        case 'q':
+            o->quick = true;
+            break;
+        case 'K':
+            o->keep = true;
+            break;
+        case 'n':
+            o->stride = atoi(optarg);
+            break;
+        case 'j':
+            o->jobs = atoi(optarg);
+            break;
+        case 'a':
+            o->at = atoll(optarg);
+            break;
+        case 'l':
+            p->limit_s = atoi(optarg);
+            break;
+        default:
+            exit(2);
         }
     }
     if (p->weft[0] == '\0' || p->shim[0] == '\0' || o->stride < 1 || o->jobs < 1 ||

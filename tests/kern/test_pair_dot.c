@@ -28,9 +28,8 @@ struct pair_case {
 
 WITH_BF16 static void run_instruction(uint32_t out[N], const struct pair_case *c)
 {
-    __m512 sum =
-        _mm512_dpbf16_ps(_mm512_loadu_ps(c->sum), (__m512bh)_mm512_loadu_si512(c->a),
-                         (__m512bh)_mm512_loadu_si512(c->b));
+    __m512 sum = _mm512_dpbf16_ps(_mm512_loadu_ps(c->sum), (__m512bh)_mm512_loadu_si512(c->a),
+                                  (__m512bh)_mm512_loadu_si512(c->b));
     _mm512_storeu_ps(out, sum);
 }
 
@@ -66,8 +65,10 @@ static void make_case(struct pair_case *c, uint64_t seed)
         c->b[i] = (uint32_t)s;
         if (seed % 2 == 0)
             continue;
-        c->a[i] = bf16_from((uint32_t)r, low, 10) | bf16_from((uint32_t)(r >> 32), low, 10) << 16;
-        c->b[i] = bf16_from((uint32_t)s, low, 10) | bf16_from((uint32_t)(s >> 32), low, 10) << 16;
+        c->a[i] = bf16_from((uint32_t)r, low, 10) | bf16_from((uint32_t)(r >> 32), low, 10)
+                                                        << 16;
+        c->b[i] = bf16_from((uint32_t)s, low, 10) | bf16_from((uint32_t)(s >> 32), low, 10)
+                                                        << 16;
         c->sum[i] = ((uint32_t)t & 0x807fffff) |
                     (uint32_t)(near_zero ? (t >> 32) % 4 : 120 + (t >> 32) % 15) << 23;
     }

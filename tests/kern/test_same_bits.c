@@ -293,7 +293,8 @@ static uint64_t hash_product_of(uint64_t h, size_t k, enum wf_dtype type, int lo
     h = hash_mat(h, c, rows, n);
 
     struct wf_wgrad *wgrad = NULL;
-    struct wf_mat left = new_mat_of(k, rows, type, low, 8), right = new_mat_of(k, n, type, low, 8);
+    struct wf_mat left = new_mat_of(k, rows, type, low, 8),
+                  right = new_mat_of(k, n, type, low, 8);
     float *sums = new_floats(rows * n);
     assert_int_equal(wf_wgrad_new(k, n, type, pool, &wgrad, NULL), WEFT_OK);
     h ^= wf_wgrad_run(wgrad, pool, (struct wf_sink){.fast = sums, .fresh = true}, left, rows,
@@ -321,7 +322,9 @@ static const struct kind {
     uint64_t want[2]; /* fp32, bf16 */
 } kinds[] = {
     {"norms", hash_norms, {UINT64_C(0x61e08d55ebae4629), UINT64_C(0x64f817844dfde43f)}},
-    {"activations", hash_activations, {UINT64_C(0x028752398bf9bca3), UINT64_C(0xe316964ab08bcd94)}},
+    {"activations",
+     hash_activations,
+     {UINT64_C(0x028752398bf9bca3), UINT64_C(0xe316964ab08bcd94)}},
     {"loss", hash_loss, {UINT64_C(0x3fda9d4ac8652d17), UINT64_C(0x090849360a4c223b)}},
     {"mix", hash_mix, {UINT64_C(0x949b6cc2d4cb6406), UINT64_C(0x949b6cc2d4cb6406)}},
     {"rows", hash_rows, {UINT64_C(0xbacf448e68d70cd0), UINT64_C(0x0319a83072ec3794)}},
@@ -329,12 +332,15 @@ static const struct kind {
     {"attention", hash_attention, {UINT64_C(0x1819eed5572aa837), UINT64_C(0xc1620c99b38254ab)}},
     {"decoding", hash_decode, {UINT64_C(0xb916bb73ab7acc8b), UINT64_C(0x11bfa69c637b2820)}},
     {"products", hash_product, {UINT64_C(0x64db9acf36d6e8a5), UINT64_C(0xa45cbc16bbede9ec)}},
-    {"tiny products", hash_tiny_product, {UINT64_C(0x09d557435a3f96f6), UINT64_C(0x0cf5b338286ad175)}},
+    {"tiny products",
+     hash_tiny_product,
+     {UINT64_C(0x09d557435a3f96f6), UINT64_C(0x0cf5b338286ad175)}},
 };
 
-static const size_t sizes[] = {1,  2,  3,  4,  5,  7,  8,  9,   12,  15,  16,  17,  20,  23,
-                               24, 31, 32, 33, 40, 47, 48, 49,  56,  63,  64,  65,  72,  79,
-                               80, 81, 96, 97, 99, 100, 127, 128, 129, 131, 200, 257, 770, 1100};
+static const size_t sizes[] = {1,   2,   3,   4,   5,   7,   8,   9,   12,  15, 16,
+                               17,  20,  23,  24,  31,  32,  33,  40,  47,  48, 49,
+                               56,  63,  64,  65,  72,  79,  80,  81,  96,  97, 99,
+                               100, 127, 128, 129, 131, 200, 257, 770, 1100};
 
 static void check_kind(void **state)
 {

@@ -153,8 +153,8 @@ int main(void)
     struct CMUnitTest tests[WEFT_LEN(constants)];
     for (size_t i = 0; i < WEFT_LEN(constants); i++) {
         snprintf(names[i], sizeof names[i], "%s, %s", constants[i].run, constants[i].precision);
-        tests[i] = (struct CMUnitTest){names[i], check_constant, NULL, NULL,
-                                       (void *)&constants[i]};
+        tests[i] =
+            (struct CMUnitTest){names[i], check_constant, NULL, NULL, (void *)&constants[i]};
     }
     return cmocka_run_group_tests_name("constants", tests, NULL, NULL) != 0;
 }
