@@ -233,7 +233,7 @@ static enum weft_status find_last_kept(const char *root, int fd, const uint64_t 
         wf_store_step_name(steps[i], name);
         enum weft_status st = wf_ckpt_open_at(root, fd, name, &s, &why);
         wf_ckpt_free(s);
-        if (st == WEFT_NOMEM) /* the checkpoint itself may be valid */
+        if (st != WEFT_OK && st != WEFT_CKPT) /* the checkpoint itself may be valid */
             return WEFT_FAIL(err, st, "%s", why.msg);
         if (st == WEFT_OK && ++n_valid == keep)
             break;

@@ -55,7 +55,9 @@ static enum weft_status acquire(int fd, const char *path, const char *dir,
                                 struct weft_error *err)
 {
     struct stat st, now;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+    if (fstat(fd, &st) != 0)
+        return WEFT_FAIL(err, WEFT_IO, "%.160s/lock: %s", dir, strerror(errno));
+    if (!S_ISREG(st.st_mode))
         return WEFT_FAIL(err, WEFT_IO, "%.160s/lock is not a regular file", dir);
 
     /* Retry, because wf_store_is_locked() in another process may hold the lock briefly. */
@@ -68,7 +70,10 @@ static enum weft_status acquire(int fd, const char *path, const char *dir,
     if (failed == 0) {
         /* The previous owner of the lock may have removed the file.  A lock on a removed file
          * protects nothing. */
-        if (stat(path, &now) != 0 || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
+        bool found = stat(path, &now) == 0;
+        if (!found && errno != ENOENT)
+            return WEFT_FAIL(err, WEFT_IO, "%.160s/lock: %s", dir, strerror(errno));
+        if (!found || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
             return WEFT_FAIL(err, WEFT_USAGE, "%.160s was locked a moment ago; try again", dir);
         write_owner(fd);
         return WEFT_OK;

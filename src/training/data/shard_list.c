@@ -100,12 +100,18 @@ enum weft_status wf_paths_match(const char *pattern, glob_t *out, bool *any,
                                 struct weft_error *err)
 {
     errno = 0;
-    int failed = glob(pattern, GLOB_NOSORT, stop_search, out);
-    bool outside = failed == GLOB_NOMATCH && errno != 0 && stop_search(pattern, errno);
-    if (failed == GLOB_ABORTED || failed == GLOB_NOSPACE || outside)
+    int failed = glob(pattern, GLOB_NOSORT, stop_search, out), code = errno;
+    /* glob() ignores a failed read of a folder and returns the names before it. */
+    if ((failed == 0 || failed == GLOB_NOMATCH) && code != 0 &&
+        wf_errno_status(code, WEFT_DATA) != WEFT_DATA) {
+        if (failed == 0)
+            globfree(out);
+        failed = GLOB_ABORTED;
+    }
+    if (failed == GLOB_ABORTED || failed == GLOB_NOSPACE)
         return WEFT_FAIL(err, failed == GLOB_NOSPACE ? WEFT_NOMEM : WEFT_IO,
                          "%.240s: cannot list the files that match this pattern: %s", pattern,
-                         failed == GLOB_NOSPACE ? "out of memory" : strerror(errno));
+                         failed == GLOB_NOSPACE ? "out of memory" : strerror(code));
     *any = failed == 0;
     return WEFT_OK;
 }
