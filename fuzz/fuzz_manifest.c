@@ -110,19 +110,6 @@ static json_t *load(const uint8_t *data, size_t size)
     return top;
 }
 
-static json_int_t count_elements(const json_t *param)
-{
-    json_int_t n = 1;
-    const json_t *dim;
-    size_t i;
-    json_array_foreach(json_object_get(param, "shape"), i, dim)
-    {
-        json_int_t size = json_integer_value(dim);
-        n = size > 0 && size <= MAX_ELEMENTS / n ? n * size : n;
-    }
-    return n;
-}
-
 static bool same_field(const json_t *a, const json_t *b)
 {
     return json_equal(json_object_get(a, "what"), json_object_get(b, "what"));
@@ -135,7 +122,7 @@ static void divide_elements(json_t *param)
     size_t i;
     json_array_foreach(pieces, i, piece)
     {
-        json_int_t begin = 0, n_left = count_elements(param);
+        json_int_t begin = 0, n_left = (json_int_t)count_elements(param, MAX_ELEMENTS);
         bool last = true;
         for (size_t k = 0; k < i; k++)
             if (same_field(json_array_get(pieces, k), piece)) {

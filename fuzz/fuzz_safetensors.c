@@ -81,21 +81,6 @@ static uint64_t type_bits(const json_t *tensor)
     return bits <= 64 ? bits : 64;
 }
 
-/* Returns the number of elements of a tensor; more than MAX_ELEMENTS count as none. */
-static uint64_t count_elements(const json_t *tensor)
-{
-    uint64_t n = 1;
-    const json_t *dim;
-    size_t i;
-    json_array_foreach(json_object_get(tensor, "shape"), i, dim)
-    {
-        json_int_t size = json_integer_value(dim);
-        n = size >= 0 && size <= MAX_ELEMENTS ? n * (uint64_t)size : 0;
-        n = n <= MAX_ELEMENTS ? n : 0;
-    }
-    return n;
-}
-
 /* Sets the offsets of all tensors, one after the other, and returns the size of the data. */
 static size_t place_tensors(json_t *header)
 {
@@ -106,7 +91,7 @@ static size_t place_tensors(json_t *header)
     {
         if (strcmp(name, "__metadata__") == 0 || !json_is_object(tensor))
             continue;
-        uint64_t bytes = count_elements(tensor) * type_bits(tensor) / 8;
+        uint64_t bytes = count_elements(tensor, MAX_ELEMENTS) * type_bits(tensor) / 8;
         json_object_set_new(tensor, "data_offsets",
                             json_pack("[I,I]", (json_int_t)at, (json_int_t)(at + bytes)));
         at += bytes;

@@ -233,3 +233,17 @@ size_t mutate_json_text(uint8_t *data, size_t size, size_t max_size, unsigned se
     json_decref(root);
     return n > 0 ? n : LLVMFuzzerMutate(data, size, max_size);
 }
+
+uint64_t count_elements(const json_t *tensor, uint64_t max)
+{
+    uint64_t n = 1;
+    const json_t *dim;
+    size_t i;
+    json_array_foreach(json_object_get(tensor, "shape"), i, dim)
+    {
+        json_int_t size = json_integer_value(dim);
+        n = size >= 0 && (uint64_t)size <= max ? n * (uint64_t)size : 0;
+        n = n <= max ? n : 0;
+    }
+    return n;
+}

@@ -30,6 +30,9 @@ void edit_json(json_t *root, struct random_numbers *r);
  * mutator of a target whose format is plain JSON. */
 size_t mutate_json_text(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
+/* Returns the number of elements of a tensor with the key "shape"; more than `max` count as none. */
+uint64_t count_elements(const json_t *tensor, uint64_t max);
+
 /* Copies text to data and returns its length, or 0 if it has more than max_size bytes. */
 size_t put_text(uint8_t *data, size_t max_size, const char *text, size_t len);
 

@@ -38,8 +38,9 @@ total_time=0
 
 # print_row NAME RUNS CPU_SECONDS EDGES
 print_row() {
-    awk -v name="$1" -v runs="$2" -v time="$3" -v edges="$4" 'BEGIN {
-        printf "%-12s %12d %8.1f %10.0f %8s\n", name, runs, time, time > 0 ? runs / time : 0, edges
+    awk -v name="$1" -v runs="$2" -v seconds="$3" -v edges="$4" 'BEGIN {
+        rate = seconds == 0 ? 0 : runs / seconds
+        printf "%-12s %12d %8.1f %10.0f %8s\n", name, runs, seconds, rate, edges
     }'
 }
 
