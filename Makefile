@@ -6,6 +6,7 @@
 #   make test-plan   builds and tests libweft-plan alone, without the other dependencies
 #   make races       runs the tests of concurrent modules under the thread sanitizer
 #   make bits        trains in many layouts and compares the bits of the results
+#   make bits-cpus   the same bits from gcc, clang, three optimization levels and ARM (emulated)
 #   make faults      fails every allocation and every call on files of every command
 #   make fault-races the same on threads, for some calls, under the sanitizers of gcc and clang
 #   make tidy        runs clang-tidy and its static analyser on src/
@@ -38,7 +39,7 @@ MAKEFLAGS += --no-print-directory
 CONCURRENT := ^(comm/inproc|examples/|exec/|sync/|kern/pool|trainer/(ranks|bits|alloc|checkpointer|evaluate)|cli/(train_ranks|resume)$$)
 
 .NOTPARALLEL: # prerequisites run in the order written; CMake runs jobs in parallel
-.PHONY: all setup setup-browser test test-deep test-plan races bits faults fault-races tidy fuzz check format demo bench \
+.PHONY: all setup setup-browser test test-deep test-plan races bits bits-cpus faults fault-races tidy fuzz check format demo bench \
         install clean python test-python asan-python wheel setup-torch test-torch \
         setup-hf test-hf
 
@@ -125,6 +126,10 @@ races:
 
 bits: all
 	@tools/bits.sh
+
+bits-cpus:
+	@tools/setup.sh --dev --arm
+	@JOBS=$(JOBS) tools/bits_cpus.sh
 
 faults: all
 	@build/release/tests/faults/sweep --weft build/release/weft --shim build/release/tests/faults/faults.so --jobs $(JOBS)

@@ -6,6 +6,7 @@
 #   tools/setup.sh --python    only to build and test the Python package
 #   tools/setup.sh --dev       also the tools that CI uses: clang, clang-tidy, valgrind, ...
 #   tools/setup.sh --browser   also a browser, for the tests of HTML pages
+#   tools/setup.sh --arm       also a compiler for 64-bit ARM and an emulator, for make bits-cpus
 set -euo pipefail
 
 # The only list of packages: name and purpose.
@@ -55,6 +56,10 @@ git                 history
 browser_packages='
 chromium            browser
 '
+arm_packages='
+gcc-aarch64-linux-gnu  compiler
+qemu-user-static    emulator
+'
 
 say() { echo "setup: $*"; }
 die() { say "$@" >&2; exit 1; }
@@ -66,7 +71,8 @@ for option; do
     --python) packages=$python_packages ;;
     --dev) packages+=$dev_packages ;;
     --browser) packages+=$browser_packages ;;
-    *) die "unknown option $option (expected --plan, --python, --dev or --browser)" ;;
+    --arm) packages+=$arm_packages ;;
+    *) die "unknown option $option (expected --plan, --python, --dev, --browser or --arm)" ;;
     esac
 done
 mapfile -t names < <(awk 'NF { print $1 }' <<<"$packages")

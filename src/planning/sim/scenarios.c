@@ -211,7 +211,7 @@ __attribute__((always_inline)) static inline uint64_t noise_row_of(size_t at, ui
  * that of its gradient.  Both values are written before they are read.  The function is
  * compiled for several vector instruction sets.  The exception is the thread sanitizer,
  * which is not yet initialized when the loader selects a version. */
-#if !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 static void

@@ -13,7 +13,6 @@
 #include <assert.h>
 #include <math.h>
 
-#include "base/math.h"
 #include "compute/kern/fast/attention_math.h"
 #include "compute/kern/fast/attention_tile.h"
 
@@ -184,9 +183,15 @@ static void forward_begin(const struct forward *f, size_t h, size_t begin, size_
 /* Divides the weighted sums of values by `sum` and writes the results. */
 static void forward_end(const struct forward *f, float *lse, size_t h, size_t begin, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        f->scale[i] = 1 / f->sum[i];
-        lse[begin + i] = (float)(f->max[i] / log2_e + wf_math_log(f->sum[i]));
+    const vec ln_2 = vec_set((float)(1 / log2_e));
+    for (size_t i = 0; i < n; i += VEC) {
+        vec sum = vec_load(f->sum + i);
+        vec all = vec_fma(vec_load(f->max + i), ln_2, log_of(sum));
+        vec_store(f->scale + i, 1.0f / sum);
+        if (n - i >= VEC)
+            vec_store(lse + begin + i, all);
+        else
+            vec_store_part(lse + begin + i, all, n - i);
     }
     unpack(part_of(&f->v, f->v.a->out, h, begin), f->out, f->v.ld, n, f->v.head, f->scale, 1);
 }

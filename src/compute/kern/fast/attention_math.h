@@ -62,6 +62,26 @@ ALWAYS_INLINE vec exp2_or_zero(vec t)
     return zero_below(t, -80, p * power);
 }
 
+/* Returns log(x) for normal x >= 1/2, with an error of about 1e-7; NaN and infinity become
+ * NaN. */
+ALWAYS_INLINE vec log_of(vec x)
+{
+    /* x = m 2^e with m from 0.707 to 1.414; with s = f / (2 + f), log(1 + f) = 2 s + 2/3 s^3 +
+     * 2/5 s^5 + ... */
+    const int32_t root_half = 0x3f3504f3;
+    vec_i32 exponent = ((vec_i32)x - root_half) >> 23;
+    vec f = (vec)((vec_i32)x - (exponent << 23)) - 1.0f;
+    vec e = __builtin_convertvector(exponent, vec), s = f / (2.0f + f), z = s * s;
+    vec p = vec_fma(z, vec_set(2.0f / 9), vec_set(2.0f / 7));
+    p = vec_fma(p, z, vec_set(2.0f / 5));
+    p = vec_fma(p, z, vec_set(2.0f / 3));
+
+    /* f - s (f - z p) loses nothing near f = 0; the parts of ln 2 are those of vec_exp(). */
+    vec small = vec_fnma(s, vec_fnma(z, p, f), f);
+    small = vec_fma(e, vec_set(-2.12194440e-4f), small);
+    return vec_fma(e, vec_set(0.693359375f), small) + (x - x);
+}
+
 /* Copies rows [0, n) of m as floats: `head` elements per row, then zeros up to `ld`; then rows
  * of zeros up to `rows`. */
 static inline void pack(float *to, size_t ld, size_t rows, struct wf_mat m, size_t n,

@@ -39,53 +39,67 @@ VEC_INLINE void dot_step(vec *sums, const void *row, enum wf_dtype type, const f
         sums[t] = vec_fma(w, vec_load(x + t * x_ld + c), sums[t]);
 }
 
-/* Like dot_step(), for the last columns, which are fewer than WIDE. */
-VEC_INLINE void dot_rest(vec sums[PARTS][VECTORS], const void *row, enum wf_dtype type,
-                         const float *x, size_t x_ld, size_t c, size_t k, const int n)
+/* Like dot_step(), for the last k - c columns, which are fewer than VEC. */
+VEC_INLINE void dot_rest(vec *sums, const void *row, enum wf_dtype type, const float *x,
+                         size_t x_ld, size_t c, size_t k, const int n)
 {
+    vec w = weight_load_part(row, type, c, k - c);
 #pragma GCC unroll 4
-    for (int i = 0; i < PARTS; i++, c += VEC) {
-        if (c + VEC <= k) {
-            dot_step(sums[i], row, type, x, x_ld, c, n);
-        } else if (c < k) {
-            vec w = weight_load_part(row, type, c, k - c);
+    for (int t = 0; t < n; t++)
+        sums[t] = vec_fma(w, vec_load_part(x + t * x_ld + c, k - c), sums[t]);
+}
+
+/* Computes the partial sums `first` .. `end` of PARTS vectors, for n vectors. */
+VEC_INLINE void dot_parts(vec parts[PARTS][VECTORS], const int first, const int end,
+                          const void *row, enum wf_dtype type, const float *x, size_t x_ld,
+                          size_t k, const int n)
+{
+    vec s[GROUPS][PARTS][VECTORS] = {{{{0}}}};
+    size_t c = 0;
+    for (; c + GROUPS * WIDE <= k; c += GROUPS * WIDE)
 #pragma GCC unroll 4
-            for (int t = 0; t < n; t++)
-                sums[i][t] = vec_fma(w, vec_load_part(x + t * x_ld + c, k - c), sums[i][t]);
-        }
+        for (int g = 0; g < GROUPS; g++)
+#pragma GCC unroll 4
+            for (int i = first; i < end; i++)
+                dot_step(s[g][i], row, type, x, x_ld, c + (size_t)(g * WIDE + i * VEC), n);
+    for (; c + WIDE <= k; c += WIDE)
+#pragma GCC unroll 4
+        for (int i = first; i < end; i++)
+            dot_step(s[0][i], row, type, x, x_ld, c + (size_t)(i * VEC), n);
+
+#pragma GCC unroll 4
+    for (int i = first; i < end; i++) {
+        size_t at = c + (size_t)(i * VEC);
+        if (at + VEC <= k)
+            dot_step(s[1][i], row, type, x, x_ld, at, n);
+        else if (at < k)
+            dot_rest(s[1][i], row, type, x, x_ld, at, k, n);
+#pragma GCC unroll 4
+        for (int t = 0; t < n; t++)
+            parts[i][t] = (s[0][i][t] + s[1][i][t]) + (s[2][i][t] + s[3][i][t]);
     }
 }
 
-/* Computes sums[t] = row . x[t] for n vectors.  n and type are compile-time constants. */
+/* Computes sums[t] = row . x[t] for n vectors.  n and type are compile-time constants.  There
+ * are not enough registers for all partial sums of several vectors, so these read the row,
+ * which is in the first-level cache, once for each part. */
 VEC_INLINE void dot(float *sums, const void *row, enum wf_dtype type, const float *x,
                     size_t x_ld, size_t k, const int n)
 {
-    vec s[SUMS][VECTORS];
-#pragma GCC unroll 16
-    for (int i = 0; i < SUMS; i++)
-#pragma GCC unroll 4
-        for (int t = 0; t < n; t++)
-            s[i][t] = (vec){0};
-
-    size_t c = 0;
-    for (; c + GROUPS * WIDE <= k; c += GROUPS * WIDE)
-#pragma GCC unroll 16
-        for (int i = 0; i < SUMS; i++)
-            dot_step(s[i], row, type, x, x_ld, c + (size_t)i * VEC, n);
-    for (; c + WIDE <= k; c += WIDE)
+    vec parts[PARTS][VECTORS];
+    if (n == 1)
+        dot_parts(parts, 0, PARTS, row, type, x, x_ld, k, n);
+    else
 #pragma GCC unroll 4
         for (int i = 0; i < PARTS; i++)
-            dot_step(s[i], row, type, x, x_ld, c + (size_t)i * VEC, n);
-    if (c < k)
-        dot_rest(s + PARTS, row, type, x, x_ld, c, k, n);
-
+            dot_parts(parts, i, i + 1, row, type, x, x_ld, k, n);
 #pragma GCC unroll 4
     for (int t = 0; t < n; t++) {
-        vec all[SUMS];
-#pragma GCC unroll 16
-        for (int i = 0; i < SUMS; i++)
-            all[i] = s[i][t];
-        sums[t] = sum_groups(all);
+        vec all[PARTS];
+#pragma GCC unroll 4
+        for (int i = 0; i < PARTS; i++)
+            all[i] = parts[i][t];
+        sums[t] = wide_sum(all);
     }
 }
 

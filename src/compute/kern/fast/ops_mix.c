@@ -39,13 +39,13 @@ static struct two_sums gradient_sums(const float *v, const float *dh, const floa
 /* Replaces s by its softmax, computed in double, which costs little for so few numbers. */
 static void softmax(float *s, size_t n)
 {
-    double max = -INFINITY, sum = 0;
+    double max = -INFINITY, sum = 0, e[WF_MAX_MIX];
     for (size_t j = 0; j < n; j++)
         max = s[j] > max ? s[j] : max;
     for (size_t j = 0; j < n; j++)
-        sum += wf_math_exp(s[j] - max);
+        sum += e[j] = wf_math_exp(s[j] - max);
     for (size_t j = 0; j < n; j++)
-        s[j] = (float)(wf_math_exp(s[j] - max) / sum);
+        s[j] = (float)(e[j] / sum);
 }
 
 VEC_INLINE void mix_one(float *h, const float *const *v, const float *alpha, size_t n_mixed,
