@@ -96,7 +96,7 @@ static bool run_fault(const struct options *o, const struct prepared *p,
     }
     bool fired = s->record->n_fired > 0;
     const char *wrong = judge(p, s, kind, &first);
-    if (wrong == NULL && first.exit_code != 0 && !is_complete(p, s)) {
+    if (wrong == NULL && first.exit_code != 0 && !is_unchanged(p, s) && !is_complete(p, s)) {
         run_case(&o->places, s, p->c, NULL, 0, &second);
         wrong = judge_recovery(p, s, kind, &second);
     }
@@ -220,9 +220,6 @@ static void parse(int argc, char **argv, struct options *o)
             break;
         case 'e':
             snprintf(p->examples, sizeof p->examples, "%s", optarg);
-            break;
-        case 'p':
-            snprintf(p->preload, sizeof p->preload, "%s", optarg);
             break;
         case 'c':
             o->cases[o->n_cases++ % MAX_NAMES] = optarg;
