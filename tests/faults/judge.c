@@ -248,6 +248,33 @@ const char *judge(const struct prepared *p, const struct slot *s, const struct f
     return check_files(&files);
 }
 
+static bool is_as_before(const char *relative, bool is_directory, void *context)
+{
+    const struct files *f = context;
+    char now[TREE_PATH_BYTES], before[TREE_PATH_BYTES];
+    (void)is_directory;
+    tree_join(now, f->s->root, relative);
+    tree_join(before, f->p->before, relative);
+    return strcmp(relative, "stdout") == 0 || tree_same(now, before);
+}
+
+/* Checks that an entry of the start still exists. */
+static bool still_exists(const char *relative, bool is_directory, void *context)
+{
+    const struct files *f = context;
+    char now[TREE_PATH_BYTES];
+    (void)is_directory;
+    tree_join(now, f->s->root, relative);
+    return access(now, F_OK) == 0;
+}
+
+bool is_unchanged(const struct prepared *p, const struct slot *s)
+{
+    struct files files = {.p = p, .s = s};
+    return tree_walk(s->root, is_as_before, &files) &&
+           tree_walk(p->before, still_exists, &files);
+}
+
 bool is_complete(const struct prepared *p, const struct slot *s)
 {
     struct files files = {.p = p, .s = s, .finished = true, .may_leave = true};

@@ -58,9 +58,8 @@ static void build_command(const struct places *p, const struct fault_case *c, bo
                        "--mca mpi_yield_when_idle 1 -n 2");
     if (c->launch == LAUNCH_MPICH)
         add_words(out, "mpirun.mpich -n 2");
-    if (preload) {
-        snprintf(text, sizeof text, "LD_PRELOAD=%s%s%s", p->shim, p->preload[0] ? ":" : "",
-                 p->preload);
+    if (preload && c->launch != LAUNCH_PLAIN) {
+        snprintf(text, sizeof text, "LD_PRELOAD=%s", p->shim);
         add_words(out, "env");
         add_word(out, text, strlen(text));
     }
@@ -82,7 +81,8 @@ static void redirect(const char *path, int flags, int to)
 }
 
 /* Starts a command in its own process group and session. */
-static pid_t start(const struct words *w, const char *dir, const char *out, const char *err)
+static pid_t start(const struct words *w, const char *preload, const char *dir, const char *out,
+                   const char *err)
 {
     pid_t pid = fork();
     if (pid != 0)
@@ -94,6 +94,8 @@ static pid_t start(const struct words *w, const char *dir, const char *out, cons
     redirect("/dev/null", O_RDONLY, 0);
     redirect(out, O_WRONLY | O_CREAT | O_TRUNC, 1);
     redirect(err, O_WRONLY | O_CREAT | O_TRUNC, 2);
+    if (preload[0] != '\0')
+        setenv("LD_PRELOAD", preload, 1);
     execvp(w->at[0], w->at);
     _exit(127);
 }
@@ -143,7 +145,8 @@ void run_case(const struct places *p, const struct slot *s, const struct fault_c
     }
 
     *out = (struct outcome){0};
-    pid_t pid = start(&words, s->root, "stdout", s->err);
+    bool direct = kind != NULL && c->launch == LAUNCH_PLAIN;
+    pid_t pid = start(&words, direct ? p->shim : "", s->root, "stdout", s->err);
     int status = wait_for(pid, p->limit_s, &out->timed_out);
     out->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     out->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -159,7 +162,7 @@ void run_or_die(const struct places *p, const char *dir, const char *command)
     char path[TREE_PATH_BYTES];
     tree_join(path, p->base, "err");
     build_command(p, &c, false, &words);
-    int status = wait_for(start(&words, dir, "/dev/null", path), p->limit_s, &timed_out);
+    int status = wait_for(start(&words, "", dir, "/dev/null", path), p->limit_s, &timed_out);
     read_err(path, err);
     if (timed_out || status != 0) {
         fprintf(stderr, "sweep: weft %s: status %d\n%s", command, status, err);

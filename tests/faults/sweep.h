@@ -48,7 +48,6 @@ struct places {
     char shim[TREE_PATH_BYTES];     /* the library for LD_PRELOAD */
     char examples[TREE_PATH_BYTES]; /* the directory of the examples */
     char base[TREE_PATH_BYTES];     /* the temporary directory of the driver */
-    char preload[TREE_PATH_BYTES];  /* what is loaded before the shim, or empty */
     int limit_s;                    /* time limit of one run */
 };
 
@@ -95,6 +94,8 @@ void prepare_case(const struct places *p, const struct fault_case *c, struct pre
 /* Judges a run with a fault.  Returns NULL if all is right, otherwise what is wrong (static). */
 const char *judge(const struct prepared *p, const struct slot *s, const struct fault_kind *kind,
                   const struct outcome *o);
+/* Returns true if the run has changed no file: a next run would be a first one. */
+bool is_unchanged(const struct prepared *p, const struct slot *s);
 /* Returns true if the files are those of a run without a fault, except for standard output. */
 bool is_complete(const struct prepared *p, const struct slot *s);
 /* Judges a run without a fault after a run with one. */
