@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -81,6 +82,15 @@ size_t wf_sysmem_limit(const char *groups, const char *root)
     }
     fclose(in);
     return lowest;
+}
+
+bool wf_sysmem_can_allocate(size_t bytes)
+{
+    /* A pointer that the compiler cannot follow, so that it keeps the allocation. */
+    void *volatile block = malloc(bytes);
+    bool possible = block != NULL;
+    free(block);
+    return possible;
 }
 
 size_t wf_sysmem_bytes(void)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/train.h"
 #include "training/embed/embed.h"
@@ -55,13 +56,15 @@ static enum weft_status train(struct wf_train_settings *settings, bool dry_run,
 
 /* -- settings ------------------------------------------------------------------------------- */
 
+/* Prints the settings as the run's config.yaml has them, with absolute paths. */
 static enum weft_status print_config(const struct weft_settings *s, struct weft_error *err)
 {
-    char *text = NULL;
-    WEFT_TRY(weft_settings_print(s, &text, err));
-    fputs(text, stdout);
-    free(text);
-    return WEFT_OK;
+    struct wf_text text = {0};
+    enum weft_status st = wf_train_settings_print(&s->train, &text, err);
+    if (st == WEFT_OK)
+        fputs(text.at, stdout);
+    wf_text_release(&text);
+    return st;
 }
 
 /* Parses the options that are not settings, and the name of the settings file. */

@@ -5,6 +5,7 @@
 #include <cairo.h>
 
 #include "base/error.h"
+#include "base/sysmem.h"
 #include "planning/draw/picture.h"
 
 /* Writes bytes to a stream.  Errors remain in the stream, so that all formats report them in
@@ -79,6 +80,16 @@ static cairo_status_t paint(cairo_surface_t *surface, const struct wf_picture *p
     return status;
 }
 
+/* Returns an error without the memory for fonts: fontconfig crashes if an allocation fails. */
+static enum weft_status check_memory(struct weft_error *err)
+{
+    enum { FONT_BYTES = 16 << 20 };
+    return wf_sysmem_can_allocate(FONT_BYTES)
+               ? WEFT_OK
+               : WEFT_FAIL(err, WEFT_NOMEM, "cannot paint: no memory for fonts (%d MiB)",
+                           FONT_BYTES >> 20);
+}
+
 static enum weft_status check_cairo(cairo_status_t status, struct weft_error *err)
 {
     if (status == CAIRO_STATUS_SUCCESS)
@@ -97,6 +108,7 @@ static enum weft_status paint_png(FILE *out, const struct wf_picture *p, double 
                          "a PNG of %.0f x %.0f pixels is too large (maximum %d per side); use "
                          "SVG or PDF",
                          w, h, MAX_SIDE);
+    WEFT_TRY(check_memory(err));
     cairo_surface_t *surface =
         cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(w + 0.5), (int)(h + 0.5));
     cairo_status_t status = cairo_surface_status(surface);
@@ -110,6 +122,7 @@ static enum weft_status paint_png(FILE *out, const struct wf_picture *p, double 
 
 static enum weft_status paint_pdf(FILE *out, const struct wf_picture *p, struct weft_error *err)
 {
+    WEFT_TRY(check_memory(err));
     const double points = 0.75; /* points per pixel: an inch has 72 points and 96 pixels */
     cairo_surface_t *surface = cairo_pdf_surface_create_for_stream(
         write_bytes, out, p->width * points, p->height * points);

@@ -110,4 +110,20 @@ holds test $? -eq 0
 find runs -type f -exec md5sum {} + | sort >after
 holds cmp before after
 
+# A damaged or unreadable file is an error that names it, and a pipe is not waited for.
+cp -r "$WEFT_TEST_DATA/train/gpt2-tiny" tiny
+run 0 train --model.dir=tiny --data.train=tiny/tokens.bin --data.batch=4 --data.seq=8 --parallel.threads=1 \
+    --train.steps=2 --log.dir=hurt
+rm -f hurt/report.html
+mkfifo hurt/samples.jsonl
+run 3 report hurt
+err_has 'samples.jsonl'
+rm hurt/samples.jsonl
+echo 'train: [' >hurt/config.yaml
+run 3 report hurt
+err_has 'hurt/config.yaml:'
+holds test ! -e hurt/report.html
+rm hurt/config.yaml
+run 0 report hurt
+
 finish

@@ -93,7 +93,7 @@ static char *page_of(const struct folder *f)
     return text;
 }
 
-/* A page is written even if files are missing or malformed. */
+/* A page is written even if files are missing or lines of metrics are malformed. */
 static void check_missing(void **state)
 {
     static const struct {
@@ -104,10 +104,8 @@ static void check_missing(void **state)
         {"metrics.jsonl", "{\"step\":1,\"loss\":null}\n"},
         {"metrics.jsonl", "{\"step\":1,\"loss\":1e999}\n"},
         {"metrics.jsonl", "{\"step\":1,\"loss\":3,\"ms\":0,\"tok_s\":0,\"bubble\":1}\n"},
-        {"config.yaml", "model: ]["},
-        {"plan.json", "{}"},
         {"samples.jsonl",
-         "{\"step\":1,\"text\":\"</script><img src=x onerror=alert(1)>\\u0007\"}\n7\n"},
+         "{\"step\":1,\"text\":\"</script><img src=x onerror=alert(1)>\\u0007\"}\n{\"st"},
         {"schedule.csv", "0F0\n"},
     };
 
@@ -124,6 +122,36 @@ static void check_missing(void **state)
         free(page);
     }
     folder_remove(&f);
+    (void)state;
+}
+
+/* A damaged file is named; nothing is left out silently.  A pipe is not waited for. */
+static void check_damaged(void **state)
+{
+    static const struct {
+        const char *name, *text; /* NULL: a pipe */
+    } files[] = {
+        {"config.yaml", "model: ]["}, {"plan.json", "{}"},   {"samples.jsonl", "7\n"},
+        {"samples.jsonl", NULL},      {"config.yaml", NULL}, {"metrics.jsonl", NULL},
+        {"checkpoints", ""},
+    };
+    for (size_t i = 0; i < WEFT_LEN(files); i++) {
+        struct folder f = folder_new();
+        struct weft_error err = {.msg = ""};
+        const char *const dirs[] = {f.path};
+        put(&f, "metrics.jsonl", "w", "{\"step\":1,\"loss\":3}\n");
+        if (files[i].text != NULL) {
+            put(&f, files[i].name, "w", files[i].text);
+        } else {
+            remove(folder_in(&f, files[i].name));
+            assert_int_equal(mkfifo(folder_in(&f, files[i].name), 0666), 0);
+        }
+        assert_int_equal(wf_report_write_file(folder_in(&f, "page.html"), dirs, 1, &err),
+                         WEFT_DATA);
+        assert_non_null(strstr(err.msg, files[i].name));
+        assert_int_not_equal(access(folder_in(&f, "page.html"), F_OK), 0);
+        folder_remove(&f);
+    }
     (void)state;
 }
 
@@ -174,7 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_metrics), cmocka_unit_test(check_file),
         cmocka_unit_test(check_names),   cmocka_unit_test(check_missing),
-        cmocka_unit_test(check_huge),
+        cmocka_unit_test(check_damaged), cmocka_unit_test(check_huge),
     };
     return cmocka_run_group_tests_name("run", tests, NULL, NULL) != 0;
 }

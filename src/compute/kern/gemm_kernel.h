@@ -36,12 +36,11 @@ struct wf_prefetch {
 static inline __attribute__((always_inline)) void
 wf_prefetch_issue(const struct wf_prefetch *prefetch, size_t piece)
 {
-    const char *at = prefetch->at + piece * prefetch->lines * 64;
+    /* Without lines the pointers may be NULL, so that nothing may be added to them. */
     for (size_t line = 0; line < prefetch->lines; line++)
-        __builtin_prefetch(at + line * 64, 0, 2);
-    const char *out = prefetch->out + piece * prefetch->out_ld;
+        __builtin_prefetch(prefetch->at + (piece * prefetch->lines + line) * 64, 0, 2);
     for (size_t line = 0; line < prefetch->out_lines; line++)
-        __builtin_prefetch(out + line * 64, 1, 2);
+        __builtin_prefetch(prefetch->out + piece * prefetch->out_ld + line * 64, 1, 2);
 }
 
 /* Returns the prefetch for a whole tile of a gradient: existing sums are prefetched while their
@@ -62,7 +61,8 @@ static inline struct wf_prefetch wf_prefetch_with_sink(const struct wf_prefetch 
 /* Advances to the pieces of the next kernel call. */
 static inline void wf_prefetch_advance(struct wf_prefetch *prefetch)
 {
-    prefetch->at += WF_PREFETCH_PIECES * prefetch->lines * 64;
+    if (prefetch->lines > 0) /* otherwise `at` may be NULL, to which nothing may be added */
+        prefetch->at += WF_PREFETCH_PIECES * prefetch->lines * 64;
 }
 
 struct wf_gemm_kernel {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/sysmem.h"
 
 /* A worker without work checks for a new run this many times before it sleeps: products follow
  * each other within microseconds, and waking a thread takes longer. */
@@ -121,10 +122,17 @@ static void *work(void *arg)
     }
 }
 
+enum { HWLOC_BYTES = 8 << 20 }; /* what hwloc needs on a large machine, generously */
+
 /* Chooses the number of threads and finds the cores in the caller's CPU mask. */
 static enum weft_status find_cores(struct wf_pool *pool, unsigned threads,
                                    struct weft_error *err)
 {
+    /* hwloc dereferences the results of failed allocations. */
+    if (!wf_sysmem_can_allocate(HWLOC_BYTES))
+        return WEFT_FAIL(err, WEFT_NOMEM,
+                         "thread pool: no memory to detect the cores of this machine (%d MiB)",
+                         HWLOC_BYTES >> 20);
     if (hwloc_topology_init(&pool->topology) != 0) {
         pool->topology = NULL;
         return WEFT_FAIL(err, WEFT_INTERNAL, "thread pool: hwloc cannot be initialized");

@@ -342,6 +342,11 @@ enum weft_status wf_report_write(FILE *out, const char *const *dirs, size_t n,
         st = wf_run_init(&runs[i], dirs[i], err);
         if (st == WEFT_OK)
             st = wf_run_update(&runs[i], err);
+        if (st == WEFT_OK && runs[i].problem[0] != '\0')
+            st = WEFT_FAIL(err, WEFT_DATA,
+                           "%.300s; the page would be incomplete: repair or "
+                           "remove the file",
+                           runs[i].problem);
     }
 
     if (st == WEFT_OK)

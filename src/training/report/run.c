@@ -3,12 +3,14 @@
 #include "training/report/run.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -24,6 +26,22 @@ enum {
     MAX_SAMPLES = 40,
     MAX_CHECKPOINTS = 1000,
 };
+
+void wf_run_note(struct wf_run *run, const char *problem)
+{
+    if (run->problem[0] == '\0')
+        snprintf(run->problem, sizeof run->problem, "%.299s", problem);
+}
+
+/* Records that a file cannot be read because of errno, unless it does not exist. */
+static void note_errno(struct wf_run *run, const char *path)
+{
+    char text[300];
+    if (errno == ENOENT)
+        return;
+    snprintf(text, sizeof text, "%.200s: %.80s", path, strerror(errno));
+    wf_run_note(run, text);
+}
 
 /* -- metrics ------------------------------------------------------------------------------- */
 
@@ -116,16 +134,26 @@ static enum weft_status update_points(struct wf_run *run, const char *path,
                                       struct weft_error *err)
 {
     struct stat info;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode))
+    if (stat(path, &info) != 0) {
+        note_errno(run, path);
         return WEFT_OK;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        wf_run_note(run, "metrics.jsonl is not a regular file");
+        return WEFT_OK;
+    }
+
     run->changed = info.st_mtime;
     if ((unsigned long long)info.st_size < run->n_read) { /* the file was replaced */
         run->n_points = run->n_restarts = run->n_malformed = 0;
         run->n_read = 0;
     }
+
     FILE *in = fopen(path, "rb");
-    if (in == NULL)
+    if (in == NULL) {
+        note_errno(run, path);
         return WEFT_OK;
+    }
     bool ok = fseeko(in, (off_t)run->n_read, SEEK_SET) == 0 && read_points(run, in);
     fclose(in);
     return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the steps of a run");
@@ -160,10 +188,25 @@ static void add_sample(struct wf_run *run, json_t *root)
 
 static void update_samples(struct wf_run *run, const char *path)
 {
+    struct weft_error err = {0};
+    struct stat info;
+    uint64_t bytes;
+    int fd = -1;
     release_samples(run);
-    FILE *in = fopen(path, "rb");
-    if (in == NULL)
+    if (lstat(path, &info) != 0)
         return;
+    /* This does not wait for the writer of a pipe. */
+    if (wf_file_open(path, &fd, &bytes, &err) != WEFT_OK) {
+        wf_run_note(run, err.msg);
+        return;
+    }
+    FILE *in = fdopen(fd, "rb");
+    if (in == NULL) {
+        note_errno(run, path);
+        close(fd);
+        return;
+    }
+
     run->samples = calloc(MAX_SAMPLES, sizeof *run->samples);
     char *line = NULL;
     size_t capacity = 0;
@@ -174,9 +217,13 @@ static void update_samples(struct wf_run *run, const char *path)
         rewind(in);
     while (run->samples != NULL && (len = getline(&line, &capacity, in)) > 0) {
         json_t *root = json_loadb(line, (size_t)len, JSON_REJECT_DUPLICATES, NULL);
+        if (root == NULL && line[len - 1] == '\n') /* else the run may still be writing it */
+            wf_run_note(run, "samples.jsonl: a line is not JSON");
         add_sample(run, root);
         json_decref(root);
     }
+    if (ferror(in))
+        note_errno(run, path);
     free(line);
     fclose(in);
 }
@@ -229,8 +276,10 @@ static void update_checkpoints(struct wf_run *run, const char *folder)
     run->checkpoints = NULL;
     run->n_checkpoints = 0;
     DIR *list = opendir(folder);
-    if (list == NULL)
+    if (list == NULL) {
+        note_errno(run, folder);
         return;
+    }
     run->checkpoints = calloc(MAX_CHECKPOINTS, sizeof *run->checkpoints);
     const struct dirent *entry;
     while (run->checkpoints != NULL && (entry = readdir(list)) != NULL)
@@ -311,20 +360,37 @@ static void update_settings(struct wf_run *run, const char *path)
     struct wf_setting_list list = wf_train_setting_list();
     char *text = NULL;
     size_t len = 0;
+    struct weft_error err = {0};
+    struct stat info;
     release_settings(run);
-    if (wf_file_read(path, MAX_CONFIG_BYTES, &text, &len, NULL) == WEFT_OK &&
-        wf_settings_init(list, &run->settings, NULL) == WEFT_OK) {
+    if (lstat(path, &info) != 0)
+        return;
+
+    enum weft_status st = wf_file_read(path, MAX_CONFIG_BYTES, &text, &len, &err);
+    if (st == WEFT_OK)
+        st = wf_settings_init(list, &run->settings, &err);
+    if (st == WEFT_OK) {
         run->has_settings = true;
-        if (wf_settings_parse(list, text, len, "config.yaml", &run->settings, NULL) != WEFT_OK)
+        st = wf_settings_parse(list, text, len, path, &run->settings, &err);
+        if (st != WEFT_OK)
             release_settings(run);
     }
+    if (st != WEFT_OK)
+        wf_run_note(run, err.msg);
     free(text);
 }
 
 static void update_plan(struct wf_run *run, const char *path)
 {
+    struct weft_error err = {0};
+    struct stat info;
     wf_planfile_release(&run->plan);
-    run->has_plan = wf_planfile_read(path, &run->plan, NULL) == WEFT_OK;
+    run->has_plan = false;
+    if (lstat(path, &info) != 0)
+        return;
+    run->has_plan = wf_planfile_read(path, &run->plan, &err) == WEFT_OK;
+    if (!run->has_plan)
+        wf_run_note(run, err.msg);
 }
 
 enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err)
@@ -334,6 +400,7 @@ enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err)
     char *paths[WEFT_LEN(names)];
     struct stat info;
     bool exists = false, memory = true;
+    run->problem[0] = '\0';
     for (size_t i = 0; i < WEFT_LEN(names); i++) {
         paths[i] = wf_path_join(run->dir, names[i]);
         memory = memory && paths[i] != NULL;

@@ -55,14 +55,22 @@ struct wf_run {
     size_t n_samples;
     struct wf_run_checkpoint *checkpoints; /* owned: by step */
     size_t n_checkpoints;
+    /* Of the last update: the first file that exists but cannot be read or is malformed, and
+     * why; empty: none. */
+    char problem[300];
 };
+
+/* Records a problem, unless one is recorded already. */
+void wf_run_note(struct wf_run *run, const char *problem);
 
 /* Initializes a run without reading it.  The caller releases *run with wf_run_release(). */
 enum weft_status wf_run_init(struct wf_run *run, const char *dir, struct weft_error *err);
 void wf_run_release(struct wf_run *run); /* a zeroed struct is allowed */
 
-/* Reads what was added or changed since the last call.  Missing and malformed files are
- * ignored.  Returns WEFT_DATA if the directory is not the directory of a run. */
+/* Reads what was added or changed since the last call.  Missing files are ignored.  Files that
+ * cannot be read or are malformed are left out and recorded in run->problem.  A malformed line
+ * of metrics.jsonl is only counted, because a killed run may leave one.  Returns WEFT_DATA if
+ * the directory is not the directory of a run. */
 enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err);
 
 /* -- figures ------------------------------------------------------------------------------- */

@@ -67,10 +67,9 @@ static enum weft_status make_absolute(struct wf_train_settings *s, const char *n
     char *absolute = wf_train_settings_absolute(value);
     if (absolute == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", name);
-    enum weft_status st =
-        strlen(absolute) < WF_SETTING_TEXT
-            ? wf_settings_set(wf_train_setting_list(), name, absolute, s, err)
-            : WEFT_OK; /* too long for a settings file: the path stays */
+    enum weft_status st = strlen(absolute) < WF_SETTING_TEXT
+                              ? wf_settings_set(wf_train_setting_list(), name, absolute, s, err)
+                              : WEFT_OK; /* too long for a settings file: the path stays */
     free(absolute);
     return st;
 }
