@@ -65,6 +65,7 @@ prepare() {
         echo "chapter $i: once upon a time there were $((i * i)) threads and $((i * 7919 % 1000)) knots"
     done >book.txt
     cp book.txt corpus/one.txt
+    echo "once upon" >prompt.txt
     sed 's/knots/loops/' book.txt >corpus/two.txt
     sed 's/.*/{"text": "&"}/' book.txt >more.jsonl
     "$WEFT" tokenize book.txt corpus -o tokens --train-bpe 400 --val 0.5
@@ -77,6 +78,7 @@ prepare() {
     "$WEFT" plan -s zb-v -p 4 -m 8 --format pytorch -o zbv.csv
     "$WEFT" plan -s zb-v -p 4 -m 8 --lower=torch-2.15 -o lowered.csv
     "$WEFT" train --print-config "${shape[@]}" --log.dir=runs/new >run.yaml
+    sed -i "s|$PWD/||" run.yaml # the folder is copied for every example
     "$WEFT" train "${shape[@]}" --parallel.pp=2 --train.steps=100 --checkpoint.every=100 \
         --log.trace_steps=1 --log.dir=runs/a
     cp -r runs/a runs/b
