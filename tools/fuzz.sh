@@ -3,6 +3,7 @@
 #
 #   tools/fuzz.sh SECONDS [TARGET...]      TARGET is the x of fuzz/fuzz_x.c
 #
+# With FUZZ_SEED, the mutations are the same in every call; CI uses this.
 # Prints a table: runs, runs per second of processor time, and covered edges of each target.
 # Exits with 1 if a target crashed, leaked or hung; the input is kept in build/fuzz/crashes/.
 set -euo pipefail
@@ -50,7 +51,7 @@ for target; do
     [ ! -d "fuzz/corpus/$target" ] || cp -r "fuzz/corpus/$target/." "$scratch/$target"
     log=build/fuzz/$target.log
     ok=1
-    { time "build/fuzz/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 \
+    { time "build/fuzz/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -seed="${FUZZ_SEED-0}" \
         -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$crashes/$target-" \
         "$scratch/$target" </dev/null >"$log" 2>&1 || ok=0; } 2>"$scratch/time"
     runs=$(awk '/^stat::number_of_executed_units/ { n = $2 } END { print n + 0 }' "$log")
