@@ -79,7 +79,8 @@ ALWAYS_INLINE vec log_of(vec x)
     /* f - s (f - z p) loses nothing near f = 0; the parts of ln 2 are those of vec_exp(). */
     vec small = vec_fnma(s, vec_fnma(z, p, f), f);
     small = vec_fma(e, vec_set(-2.12194440e-4f), small);
-    return vec_fma(e, vec_set(0.693359375f), small) + (x - x);
+    vec zero_or_nan = x - x; /* NOLINT(misc-redundant-expression): NaN if x is not finite */
+    return vec_fma(e, vec_set(0.693359375f), small) + zero_or_nan;
 }
 
 /* Copies rows [0, n) of m as floats: `head` elements per row, then zeros up to `ld`; then rows

@@ -62,10 +62,11 @@ VEC_INLINE void dot_parts(vec parts[PARTS][VECTORS], const int first, const int 
 #pragma GCC unroll 4
             for (int i = first; i < end; i++)
                 dot_step(s[g][i], row, type, x, x_ld, c + (size_t)(g * WIDE + i * VEC), n);
-    for (; c + WIDE <= k; c += WIDE)
+    for (; c + WIDE <= k; c += WIDE) {
 #pragma GCC unroll 4
         for (int i = first; i < end; i++)
             dot_step(s[0][i], row, type, x, x_ld, c + (size_t)(i * VEC), n);
+    }
 
 #pragma GCC unroll 4
     for (int i = first; i < end; i++) {
@@ -87,12 +88,13 @@ VEC_INLINE void dot(float *sums, const void *row, enum wf_dtype type, const floa
                     size_t x_ld, size_t k, const int n)
 {
     vec parts[PARTS][VECTORS];
-    if (n == 1)
+    if (n == 1) {
         dot_parts(parts, 0, PARTS, row, type, x, x_ld, k, n);
-    else
+    } else {
 #pragma GCC unroll 4
         for (int i = 0; i < PARTS; i++)
             dot_parts(parts, i, i + 1, row, type, x, x_ld, k, n);
+    }
 #pragma GCC unroll 4
     for (int t = 0; t < n; t++) {
         vec all[PARTS];
