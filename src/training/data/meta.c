@@ -149,8 +149,8 @@ static enum weft_status find_by_directory(const struct wf_shards *shards, uint64
     struct weft_tokenizer *bytes = NULL;
     struct wf_meta meta = {0};
     bool has_file = path != NULL && access(path, F_OK) == 0;
-    enum weft_status st = has_file ? wf_meta_hash_tokenizer(path, out, err)
-                                   : wf_meta_read(shards, &meta, err);
+    enum weft_status st =
+        has_file ? wf_meta_hash_tokenizer(path, out, err) : wf_meta_read(shards, &meta, err);
     if (!has_file)
         *out = 0;
     if (st == WEFT_OK && meta.is_bytes) {
