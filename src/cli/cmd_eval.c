@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "training/jobs/evaluate.h"
+#include "training/session/session.h"
 
 struct eval_settings {
     const char *model, *data, *precision;
@@ -50,17 +51,30 @@ static void print(const struct eval_settings *s, const struct wf_model_evaluatio
     printf("speed           %.0f tokens/s\n", e->tok_s);
 }
 
+static enum weft_status parse(int argc, char **argv, struct eval_settings *s,
+                              struct weft_error *err)
+{
+    const char *operand = NULL;
+    WEFT_TRY(wf_command_parse(&wf_command_eval, argc, argv, s, &operand, err));
+    if (s->model == NULL || s->data == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "eval needs --model and --data; see weft eval --help");
+    return WEFT_OK;
+}
+
 static enum weft_status run_eval(int argc, char **argv, struct weft_error *err)
 {
     struct eval_settings s = {0};
-    const char *operand = NULL;
-    WEFT_TRY(wf_command_parse(&wf_command_eval, argc, argv, &s, &operand, err));
-    if (s.model == NULL || s.data == NULL)
-        return WEFT_FAIL(err, WEFT_USAGE,
-                         "eval needs --model and --data; see weft eval --help");
-
     struct weft_checkpoint *model = NULL;
     struct wf_model_evaluation e;
+
+    /* If only this rank fails here, the others wait for it to connect. */
+    enum weft_status st = parse(argc, argv, &s, err);
+    if (st == WEFT_OK)
+        st = wf_model_open(s.model, &model, err);
+    if (st != WEFT_OK)
+        return wf_session_fail(st, err);
+
     struct wf_evaluate_options how = {
         .data = s.data,
         .seq = s.seq,
@@ -71,8 +85,7 @@ static enum weft_status run_eval(int argc, char **argv, struct weft_error *err)
         .threads = s.threads,
         .ranks = s.ranks,
     };
-    WEFT_TRY(wf_model_open(s.model, &model, err));
-    enum weft_status st = wf_evaluate_model(wf_checkpoint_weights(model), &how, &e, err);
+    st = wf_evaluate_model(wf_checkpoint_weights(model), &how, &e, err);
     if (st == WEFT_OK && e.rank == 0)
         print(&s, &e);
     weft_checkpoint_free(model);

@@ -1,8 +1,9 @@
 /* weft report: writes or serves the report of one or several runs. */
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "cli/cli.h"
@@ -30,13 +31,18 @@ static const struct wf_option options[] = {
 
 static enum weft_status check_runs(const char *const *dirs, size_t n, struct weft_error *err)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!wf_is_directory(dirs[i]))
+    struct stat info;
+    for (size_t i = 0; i < n; i++) {
+        bool found = stat(dirs[i], &info) == 0;
+        enum weft_status st = found ? WEFT_OK : wf_errno_status(errno, WEFT_DATA);
+        if (st != WEFT_OK && st != WEFT_DATA)
+            return WEFT_FAIL(err, st, "%.200s: %s", dirs[i], strerror(errno));
+        if (!found || !S_ISDIR(info.st_mode))
             return WEFT_FAIL(err, WEFT_DATA,
                              "%.200s %s; expected the directory of a run (weft train "
                              "--log.dir=DIR makes one)",
-                             dirs[i],
-                             access(dirs[i], F_OK) == 0 ? "is a file" : "does not exist");
+                             dirs[i], found ? "is a file" : "does not exist");
+    }
     return WEFT_OK;
 }
 

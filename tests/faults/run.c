@@ -173,7 +173,7 @@ void run_or_die(const struct places *p, const char *dir, const char *command)
 void slot_make(const struct places *p, int number, struct slot *out)
 {
     char dir[TREE_PATH_BYTES], name[32];
-    snprintf(name, sizeof name, "slot-%d", number);
+    snprintf(name, sizeof name, "slot-%02d", number); /* paths of all workers have one length */
     tree_join(dir, p->base, name);
     tree_join(out->root, dir, "root");
     tree_join(out->err, dir, "err");

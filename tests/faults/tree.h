@@ -17,7 +17,8 @@ void tree_copy(const char *from, const char *to);
 /* Removes a file, or a directory with everything in it.  A missing one is no error. */
 void tree_remove(const char *path);
 
-/* Returns true if both are files with the same bytes, or both are directories. */
+/* Returns true if both are files with the same bytes, or both are directories.  The number in a path
+ * of a worker ("/slot-NN/") is not compared. */
 bool tree_same(const char *a, const char *b);
 
 /* Writes "a/b" to `out`, which has TREE_PATH_BYTES.  Ends the program if it is too long. */

@@ -142,10 +142,16 @@ static enum weft_status open_tokenizer(const struct wf_weights *from,
     char *path = NULL;
     struct weft_error why = {0};
     WEFT_TRY(wf_load_find_tokenizer(from, &path, err));
-    if (path != NULL && weft_tokenizer_open(path, out, &why) != WEFT_OK)
+    enum weft_status st = path == NULL ? WEFT_OK : weft_tokenizer_open(path, out, &why);
+    free(path);
+    if (st == WEFT_NOMEM || st == WEFT_IO) { /* the tokenizer may be a good one */
+        if (err != NULL)
+            *err = why;
+        return st;
+    }
+    if (st != WEFT_OK)
         snprintf(result->note, sizeof result->note, "the tokenizer is left out: %.199s",
                  why.msg);
-    free(path);
     return WEFT_OK;
 }
 

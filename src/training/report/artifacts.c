@@ -32,12 +32,13 @@ static void put_sample(struct wf_page *p, const struct wf_run_sample *s)
 {
     char *cut = strndup(s->text, MAX_SAMPLE);
     fprintf(p->out, "<h3>step %.0f</h3><pre>", s->step);
+    p->failed = p->failed || cut == NULL;
     if (cut != NULL) {
         /* Do not cut within a UTF-8 character. */
         size_t n = strlen(cut);
         while (s->text[n] != '\0' && n > 0 && ((unsigned char)s->text[n] & 0xc0) == 0x80)
             cut[--n] = '\0';
-        wf_html_put_text(p->out, cut);
+        p->failed = !wf_html_put_text(p->out, cut) || p->failed;
     }
     fprintf(p->out, "%s</pre>\n", strlen(s->text) > MAX_SAMPLE ? " \xe2\x80\xa6" : "");
     free(cut);
@@ -60,9 +61,10 @@ void wf_page_samples(struct wf_page *p, const struct wf_run *run)
 }
 
 /* Writes the value of a setting.  Only the last part of a path is shown, since the page may be
- * published. */
-static void put_value(FILE *out, const char *value)
+ * published.  Returns false if memory runs out. */
+static bool put_value(FILE *out, const char *value)
 {
+    bool ok = true;
     while (*value != '\0') {
         size_t n = strcspn(value, ",");
         const char *last = value;
@@ -72,8 +74,7 @@ static void put_value(FILE *out, const char *value)
         char *part = strndup(last, (size_t)(value + n - last));
         if (last != value)
             fputs("\xe2\x80\xa6/", out);
-        if (part != NULL)
-            wf_html_put_text(out, part);
+        ok = part != NULL && wf_html_put_text(out, part) && ok;
         free(part);
         value += n;
         if (*value == ',')
@@ -81,6 +82,7 @@ static void put_value(FILE *out, const char *value)
         value += *value == ',';
         value += strspn(value, " ");
     }
+    return ok;
 }
 
 static void put_settings(struct wf_page *p, const struct wf_run *run, bool changed)
@@ -94,10 +96,11 @@ static void put_settings(struct wf_page *p, const struct wf_run *run, bool chang
             continue;
         wf_setting_add_value(row, &run->settings, &value);
         fprintf(p->out, "<tr><th>%s.%s</th><td>", row->section, row->key);
+        p->failed = p->failed || value.failed;
         if (value.at != NULL && !value.failed)
-            put_value(p->out, value.at);
+            p->failed = !put_value(p->out, value.at) || p->failed;
         fputs("</td><td class=\"text\">", p->out);
-        wf_html_put_text(p->out, row->help);
+        p->failed = !wf_html_put_text(p->out, row->help) || p->failed;
         fputs("</td></tr>\n", p->out);
         wf_text_release(&value);
     }

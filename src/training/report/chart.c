@@ -187,8 +187,10 @@ static bool is_same_run(const struct wf_chart *c, size_t k)
     return same && c->lines[k].style == WF_LINE_STYLE_DOTS;
 }
 
-static void put_legend(FILE *out, const struct wf_chart *c)
+/* Returns false if memory runs out. */
+static bool put_legend(FILE *out, const struct wf_chart *c)
 {
+    bool ok = true;
     fputs("<ul class=\"legend\">", out);
     for (size_t k = 0; k < c->n_lines; k++)
         if (c->lines[k].style != WF_LINE_STYLE_FAINT && !is_same_run(c, k)) {
@@ -196,10 +198,11 @@ static void put_legend(FILE *out, const struct wf_chart *c)
                     c->lines[k].style == WF_LINE_STYLE_DASHED ? " dashed"
                     : c->lines[k].style == WF_LINE_STYLE_DOTS ? " dots"
                                                               : "");
-            wf_html_put_text(out, c->lines[k].name);
+            ok = wf_html_put_text(out, c->lines[k].name) && ok;
             fputs("</li>", out);
         }
     fputs("</ul>", out);
+    return ok;
 }
 
 /* -- numbers for the script ---------------------------------------------------------------- */
@@ -228,27 +231,29 @@ static void put_numbers(FILE *data, const struct wf_chart_line *line, const size
     fputs("]}", data);
 }
 
-static void begin_figure(FILE *page, const struct wf_chart *c)
+/* Returns false if memory runs out. */
+static bool begin_figure(FILE *page, const struct wf_chart *c)
 {
+    bool ok = true;
     fprintf(page, "<figure class=\"chart\" id=\"%s\" tabindex=\"0\"><figcaption>", c->id);
     if (!c->untitled)
         wf_escape_markup(page, c->title);
     if (c->legend)
-        put_legend(page, c);
+        ok = put_legend(page, c);
     fprintf(page, "</figcaption>\n<svg viewBox=\"0 0 %g %g\" role=\"img\" aria-label=\"",
             c->width, c->height);
     wf_escape_markup(page, c->title);
     fputs("\">\n", page);
+    return ok;
 }
 
 bool wf_chart_put(FILE *page, FILE *data, const struct wf_chart *c)
 {
     struct frame f = choose_frame(c);
-    bool ok = true;
     /* With many lines, fewer points of each line are kept, to limit the size of the page. */
     double pixels = f.width * (c->n_lines > 3 ? 3.0 / (double)c->n_lines : 1);
 
-    begin_figure(page, c);
+    bool ok = begin_figure(page, c);
     put_axes(page, c, &f);
     fprintf(page,
             "<clipPath id=\"%s-clip\"><rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\"/>"

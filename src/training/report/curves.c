@@ -185,6 +185,7 @@ static void put_loss(struct wf_page *p)
     const struct wf_run *first = &p->runs[0];
     if (p->n == 1 && first->n_checkpoints > 0) {
         marks = malloc(sizeof *marks * first->n_checkpoints);
+        p->failed = p->failed || marks == NULL;
         for (size_t i = 0; marks != NULL && i < first->n_checkpoints; i++)
             marks[i] = (double)first->checkpoints[i].step;
         c.marks = marks;

@@ -299,7 +299,9 @@ void wf_page_timeline(struct wf_page *p, const struct wf_run *run)
         "and messages that take no time.</p>\n",
         run->trace_step);
 
-    if (wf_picture_init(&picture, traces, 2, &options, NULL) == WEFT_OK) {
+    enum weft_status st = wf_picture_init(&picture, traces, 2, &options, NULL);
+    p->failed = p->failed || st == WEFT_NOMEM;
+    if (st == WEFT_OK) {
         snprintf(id, sizeof id, "timeline%zu", p->n_timelines);
         fprintf(p->out, "<figure class=\"timeline\" id=\"%s\" tabindex=\"0\">", id);
         wf_paint_svg(p->out, &picture);
@@ -480,7 +482,8 @@ static void put_links(struct wf_page *p, const struct wf_planfile_link *links, s
 }
 
 /* Collects the links that a trace used, for a run without a plan.  The caller frees *out. */
-static size_t traced_links(const struct weft_trace *t, struct wf_planfile_link **out)
+static size_t traced_links(struct wf_page *p, const struct weft_trace *t,
+                           struct wf_planfile_link **out)
 {
     size_t n = 0, capacity = 0;
     struct wf_planfile_link *links = NULL;
@@ -496,6 +499,7 @@ static size_t traced_links(const struct weft_trace *t, struct wf_planfile_link *
         if (k == capacity) {
             capacity = capacity == 0 ? 16 : capacity * 2;
             struct wf_planfile_link *more = realloc(links, capacity * sizeof *more);
+            p->failed = p->failed || more == NULL;
             if (more == NULL)
                 break;
             links = more;
@@ -518,7 +522,7 @@ void wf_page_traffic(struct wf_page *p, const struct wf_run *run)
     const struct wf_planfile_link *links = run->plan.links;
     size_t n = run->has_plan ? run->plan.n_links : 0;
     if (n == 0 && run->has_traces) {
-        n = traced_links(&run->measured.trace, &own);
+        n = traced_links(p, &run->measured.trace, &own);
         links = own;
     }
     if (n > 0) {

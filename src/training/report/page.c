@@ -134,7 +134,8 @@ static void put_summary(struct wf_page *p, const struct wf_run *run)
         if (s->parallel.pp > 1 && s->parallel.schedule != NULL) {
             const char *slash = strrchr(s->parallel.schedule, '/');
             fputs(" <span>", out);
-            wf_html_put_text(out, slash == NULL ? s->parallel.schedule : slash + 1);
+            if (!wf_html_put_text(out, slash == NULL ? s->parallel.schedule : slash + 1))
+                p->failed = true;
             fputs("</span>", out);
         }
     }
@@ -343,10 +344,10 @@ enum weft_status wf_report_write(FILE *out, const char *const *dirs, size_t n,
         if (st == WEFT_OK)
             st = wf_run_update(&runs[i], err);
         if (st == WEFT_OK && runs[i].problem[0] != '\0')
-            st = WEFT_FAIL(err, WEFT_DATA,
-                           "%.300s; the page would be incomplete: repair or "
-                           "remove the file",
-                           runs[i].problem);
+            st = WEFT_FAIL(err, runs[i].problem_status,
+                           "%.300s; the page would be incomplete%s", runs[i].problem,
+                           runs[i].problem_status == WEFT_DATA ? ": repair or remove the file"
+                                                               : "");
     }
 
     if (st == WEFT_OK)

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "config/json_input.h"
 #include "planning/draw/axis.h"
 #include "training/ckpt/store.h"
 
@@ -27,10 +28,12 @@ enum {
     MAX_CHECKPOINTS = 1000,
 };
 
-void wf_run_note(struct wf_run *run, const char *problem)
+void wf_run_note(struct wf_run *run, enum weft_status status, const char *problem)
 {
-    if (run->problem[0] == '\0')
-        snprintf(run->problem, sizeof run->problem, "%.299s", problem);
+    if (run->problem[0] != '\0')
+        return;
+    run->problem_status = status == WEFT_NOMEM || status == WEFT_IO ? status : WEFT_DATA;
+    snprintf(run->problem, sizeof run->problem, "%.299s", problem);
 }
 
 /* Records that a file cannot be read because of errno, unless it does not exist. */
@@ -40,7 +43,37 @@ static void note_errno(struct wf_run *run, const char *path)
     if (errno == ENOENT)
         return;
     snprintf(text, sizeof text, "%.200s: %.80s", path, strerror(errno));
-    wf_run_note(run, text);
+    wf_run_note(run, wf_errno_status(errno, WEFT_DATA), text);
+}
+
+static void note_no_memory(struct wf_run *run, const char *path)
+{
+    errno = ENOMEM;
+    note_errno(run, path);
+}
+
+/* Returns true if a file exists.  Records any other error than its absence. */
+static bool is_there(struct wf_run *run, const char *path)
+{
+    struct stat info;
+    if (lstat(path, &info) == 0)
+        return true;
+    note_errno(run, path);
+    return false;
+}
+
+/* Reads a line.  Returns its length, or 0 at the end of the file.  If the file cannot be read,
+ * records the cause and returns 0. */
+static size_t read_line(struct wf_run *run, const char *path, FILE *in, char **line,
+                        size_t *capacity)
+{
+    errno = 0;
+    ssize_t len = getline(line, capacity, in);
+    if (ferror(in) || (len < 0 && !feof(in))) {
+        note_errno(run, path);
+        return 0;
+    }
+    return len < 0 ? 0 : (size_t)len;
 }
 
 /* -- metrics ------------------------------------------------------------------------------- */
@@ -66,16 +99,22 @@ static double chart_value(double value)
     return fabs(value) < 1e-100 ? 0 : value;
 }
 
-static bool parse_point(const char *line, size_t len, struct wf_run_point *out)
+/* Parses a line.  Sets *valid to false if it is not a line of metrics. */
+static enum weft_status parse_point(const char *line, size_t len, struct wf_run_point *out,
+                                    bool *valid, struct weft_error *err)
 {
-    json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+    json_t *root = NULL;
+    json_error_t why;
+    WEFT_TRY(
+        wf_json_load(line, len, JSON_REJECT_DUPLICATES, "metrics.jsonl", &root, &why, err));
     for (size_t i = 0; i < WEFT_LEN(columns); i++) {
         json_t *value = json_object_get(root, columns[i].name);
         double *to = (double *)((char *)out + columns[i].column);
         *to = json_is_number(value) ? chart_value(json_number_value(value)) : NAN;
     }
     json_decref(root);
-    return out->step >= 0 && out->step < 9e15; /* the comparison is false for NAN */
+    *valid = out->step >= 0 && out->step < 9e15; /* the comparison is false for NAN */
+    return WEFT_OK;
 }
 
 /* Adds a point.  A resumed run repeats the steps after its checkpoint; the repeated lines
@@ -112,22 +151,25 @@ static bool add_point(struct wf_run *run, const struct wf_run_point *p)
 }
 
 /* Reads complete lines only, since the run may still be writing the last line. */
-static bool read_points(struct wf_run *run, FILE *in)
+static enum weft_status read_points(struct wf_run *run, const char *path, FILE *in,
+                                    struct weft_error *err)
 {
     char *line = NULL;
-    size_t capacity = 0;
-    ssize_t len;
-    bool ok = true;
-    while (ok && (len = getline(&line, &capacity, in)) > 0 && line[len - 1] == '\n') {
+    size_t capacity = 0, len;
+    enum weft_status st = WEFT_OK;
+    while (st == WEFT_OK && (len = read_line(run, path, in, &line, &capacity)) > 0 &&
+           line[len - 1] == '\n') {
         struct wf_run_point p;
-        run->n_read += (unsigned long long)len;
-        if (len <= MAX_LINE && parse_point(line, (size_t)len, &p))
-            ok = add_point(run, &p);
-        else
-            run->n_malformed++;
+        bool valid = false;
+        if (len <= MAX_LINE)
+            st = parse_point(line, len, &p, &valid, err);
+        if (st == WEFT_OK && valid && !add_point(run, &p))
+            st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for the steps of a run");
+        run->n_read += st == WEFT_OK ? len : 0;
+        run->n_malformed += st == WEFT_OK && !valid;
     }
     free(line);
-    return ok;
+    return st;
 }
 
 static enum weft_status update_points(struct wf_run *run, const char *path,
@@ -139,7 +181,7 @@ static enum weft_status update_points(struct wf_run *run, const char *path,
         return WEFT_OK;
     }
     if (!S_ISREG(info.st_mode)) {
-        wf_run_note(run, "metrics.jsonl is not a regular file");
+        wf_run_note(run, WEFT_DATA, "metrics.jsonl is not a regular file");
         return WEFT_OK;
     }
 
@@ -154,9 +196,13 @@ static enum weft_status update_points(struct wf_run *run, const char *path,
         note_errno(run, path);
         return WEFT_OK;
     }
-    bool ok = fseeko(in, (off_t)run->n_read, SEEK_SET) == 0 && read_points(run, in);
+    enum weft_status st = WEFT_OK;
+    if (fseeko(in, (off_t)run->n_read, SEEK_SET) != 0)
+        note_errno(run, path);
+    else
+        st = read_points(run, path, in, err);
     fclose(in);
-    return ok ? WEFT_OK : WEFT_FAIL(err, WEFT_NOMEM, "no memory for the steps of a run");
+    return st;
 }
 
 /* -- samples ------------------------------------------------------------------------------- */
@@ -170,13 +216,17 @@ static void release_samples(struct wf_run *run)
     run->n_samples = 0;
 }
 
-static void add_sample(struct wf_run *run, json_t *root)
+static void add_sample(struct wf_run *run, const char *path, json_t *root)
 {
     json_t *step = json_object_get(root, "step");
     const char *text = json_string_value(json_object_get(root, "text"));
-    char *copy = text == NULL || !json_is_number(step) ? NULL : strdup(text);
-    if (copy == NULL)
+    if (text == NULL || !json_is_number(step))
         return;
+    char *copy = strdup(text);
+    if (copy == NULL) {
+        note_no_memory(run, path);
+        return;
+    }
     if (run->n_samples == MAX_SAMPLES) {
         free(run->samples[0].text);
         memmove(run->samples, run->samples + 1, sizeof *run->samples * (MAX_SAMPLES - 1));
@@ -186,18 +236,43 @@ static void add_sample(struct wf_run *run, json_t *root)
         (struct wf_run_sample){.step = json_number_value(step), .text = copy};
 }
 
+static void read_samples(struct wf_run *run, const char *path, FILE *in)
+{
+    struct weft_error err = {0};
+    json_error_t why;
+    char *line = NULL;
+    size_t capacity = 0, len;
+    if (fseeko(in, -(off_t)MAX_SAMPLES_BYTES, SEEK_END) == 0)
+        read_line(run, path, in, &line, &capacity); /* skips the rest of an incomplete line */
+    else
+        rewind(in);
+
+    while ((len = read_line(run, path, in, &line, &capacity)) > 0) {
+        json_t *root = NULL;
+        enum weft_status st =
+            wf_json_load(line, len, JSON_REJECT_DUPLICATES, path, &root, &why, &err);
+        if (st != WEFT_OK)
+            wf_run_note(run, st, err.msg);
+        else if (root == NULL && line[len - 1] == '\n') /* else it may still be written */
+            wf_run_note(run, WEFT_DATA, "samples.jsonl: a line is not JSON");
+        add_sample(run, path, root);
+        json_decref(root);
+    }
+    free(line);
+}
+
 static void update_samples(struct wf_run *run, const char *path)
 {
     struct weft_error err = {0};
-    struct stat info;
     uint64_t bytes;
     int fd = -1;
     release_samples(run);
-    if (lstat(path, &info) != 0)
+    if (!is_there(run, path))
         return;
     /* This does not wait for the writer of a pipe. */
-    if (wf_file_open(path, &fd, &bytes, &err) != WEFT_OK) {
-        wf_run_note(run, err.msg);
+    enum weft_status st = wf_file_open(path, &fd, &bytes, &err);
+    if (st != WEFT_OK) {
+        wf_run_note(run, st, err.msg);
         return;
     }
     FILE *in = fdopen(fd, "rb");
@@ -208,42 +283,48 @@ static void update_samples(struct wf_run *run, const char *path)
     }
 
     run->samples = calloc(MAX_SAMPLES, sizeof *run->samples);
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t len;
-    if (fseeko(in, -(off_t)MAX_SAMPLES_BYTES, SEEK_END) == 0)
-        (void)!getline(&line, &capacity, in); /* skips the rest of an incomplete line */
+    if (run->samples == NULL)
+        note_no_memory(run, path);
     else
-        rewind(in);
-    while (run->samples != NULL && (len = getline(&line, &capacity, in)) > 0) {
-        json_t *root = json_loadb(line, (size_t)len, JSON_REJECT_DUPLICATES, NULL);
-        if (root == NULL && line[len - 1] == '\n') /* else the run may still be writing it */
-            wf_run_note(run, "samples.jsonl: a line is not JSON");
-        add_sample(run, root);
-        json_decref(root);
-    }
-    if (ferror(in))
-        note_errno(run, path);
-    free(line);
+        read_samples(run, path, in);
     fclose(in);
 }
 
 /* -- checkpoints --------------------------------------------------------------------------- */
 
-static unsigned long long folder_bytes(const char *path, bool *complete)
+/* Returns the next entry of a directory, or NULL at its end.  If the directory cannot be read,
+ * records the cause and returns NULL. */
+static const struct dirent *next_entry(struct wf_run *run, const char *folder, DIR *list)
+{
+    errno = 0;
+    const struct dirent *entry = readdir(list);
+    if (entry == NULL && errno != 0)
+        note_errno(run, folder);
+    return entry;
+}
+
+static unsigned long long folder_bytes(struct wf_run *run, const char *path, bool *complete)
 {
     unsigned long long sum = 0;
     struct stat info;
     DIR *list = opendir(path);
-    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;) {
+    if (list == NULL) {
+        note_errno(run, path);
+        return 0;
+    }
+
+    for (const struct dirent *entry; (entry = next_entry(run, path, list)) != NULL;) {
         char *file = wf_path_join(path, entry->d_name);
-        if (file != NULL && lstat(file, &info) == 0 && S_ISREG(info.st_mode))
+        if (file == NULL)
+            note_no_memory(run, path);
+        else if (lstat(file, &info) != 0)
+            note_errno(run, file);
+        else if (S_ISREG(info.st_mode))
             sum += (unsigned long long)info.st_size;
         *complete = *complete || strcmp(entry->d_name, "manifest.json") == 0;
         free(file);
     }
-    if (list != NULL)
-        closedir(list);
+    closedir(list);
     return sum;
 }
 
@@ -260,10 +341,15 @@ static void add_checkpoint(struct wf_run *run, const char *folder, const char *n
     struct wf_run_checkpoint c = {0};
     if (run->n_checkpoints == MAX_CHECKPOINTS || !wf_store_parse_step(name, &step))
         return;
+
     c.step = step;
     char *path = wf_path_join(folder, name);
-    if (path != NULL && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
-        c.bytes = folder_bytes(path, &c.complete);
+    if (path == NULL) {
+        note_no_memory(run, folder);
+    } else if (stat(path, &info) != 0) {
+        note_errno(run, path);
+    } else if (S_ISDIR(info.st_mode)) {
+        c.bytes = folder_bytes(run, path, &c.complete);
         c.written = info.st_mtime;
         run->checkpoints[run->n_checkpoints++] = c;
     }
@@ -281,8 +367,10 @@ static void update_checkpoints(struct wf_run *run, const char *folder)
         return;
     }
     run->checkpoints = calloc(MAX_CHECKPOINTS, sizeof *run->checkpoints);
+    if (run->checkpoints == NULL)
+        note_no_memory(run, folder);
     const struct dirent *entry;
-    while (run->checkpoints != NULL && (entry = readdir(list)) != NULL)
+    while (run->checkpoints != NULL && (entry = next_entry(run, folder, list)) != NULL)
         add_checkpoint(run, folder, entry->d_name);
     closedir(list);
     if (run->n_checkpoints > 0)
@@ -361,9 +449,8 @@ static void update_settings(struct wf_run *run, const char *path)
     char *text = NULL;
     size_t len = 0;
     struct weft_error err = {0};
-    struct stat info;
     release_settings(run);
-    if (lstat(path, &info) != 0)
+    if (!is_there(run, path))
         return;
 
     enum weft_status st = wf_file_read(path, MAX_CONFIG_BYTES, &text, &len, &err);
@@ -376,21 +463,21 @@ static void update_settings(struct wf_run *run, const char *path)
             release_settings(run);
     }
     if (st != WEFT_OK)
-        wf_run_note(run, err.msg);
+        wf_run_note(run, st, err.msg);
     free(text);
 }
 
 static void update_plan(struct wf_run *run, const char *path)
 {
     struct weft_error err = {0};
-    struct stat info;
     wf_planfile_release(&run->plan);
     run->has_plan = false;
-    if (lstat(path, &info) != 0)
+    if (!is_there(run, path))
         return;
-    run->has_plan = wf_planfile_read(path, &run->plan, &err) == WEFT_OK;
-    if (!run->has_plan)
-        wf_run_note(run, err.msg);
+    enum weft_status st = wf_planfile_read(path, &run->plan, &err);
+    run->has_plan = st == WEFT_OK;
+    if (st != WEFT_OK)
+        wf_run_note(run, st, err.msg);
 }
 
 enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err)
@@ -400,16 +487,23 @@ enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err)
     char *paths[WEFT_LEN(names)];
     struct stat info;
     bool exists = false, memory = true;
+    int cause = 0;
     run->problem[0] = '\0';
     for (size_t i = 0; i < WEFT_LEN(names); i++) {
         paths[i] = wf_path_join(run->dir, names[i]);
         memory = memory && paths[i] != NULL;
-        exists = exists || (paths[i] != NULL && i < 2 && stat(paths[i], &info) == 0);
+        if (i < 2 && paths[i] != NULL && stat(paths[i], &info) == 0)
+            exists = true;
+        else if (i < 2 && paths[i] != NULL && wf_errno_status(errno, WEFT_DATA) != WEFT_DATA)
+            cause = errno;
     }
 
     enum weft_status st = WEFT_OK;
     if (!memory)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for paths");
+    else if (!exists && cause != 0)
+        st = WEFT_FAIL(err, wf_errno_status(cause, WEFT_DATA), "%.200s: %s", run->dir,
+                       strerror(cause));
     else if (!exists)
         st = WEFT_FAIL(err, WEFT_DATA,
                        "%.200s: not the directory of a run: it has neither metrics.jsonl nor "
@@ -423,7 +517,7 @@ enum weft_status wf_run_update(struct wf_run *run, struct weft_error *err)
         update_plan(run, paths[2]);
         update_samples(run, paths[3]);
         update_checkpoints(run, paths[4]);
-        run->finished = stat(paths[5], &info) == 0;
+        run->finished = is_there(run, paths[5]);
         run->unlocked = wf_store_is_locked(run->dir) == 0;
         wf_run_update_traces(run);
     }

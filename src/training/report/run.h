@@ -56,12 +56,14 @@ struct wf_run {
     struct wf_run_checkpoint *checkpoints; /* owned: by step */
     size_t n_checkpoints;
     /* Of the last update: the first file that exists but cannot be read or is malformed, and
-     * why; empty: none. */
+     * why; empty: none.  The status is WEFT_DATA, or WEFT_NOMEM or WEFT_IO if the cause is
+     * outside of the file. */
     char problem[300];
+    enum weft_status problem_status;
 };
 
-/* Records a problem, unless one is recorded already. */
-void wf_run_note(struct wf_run *run, const char *problem);
+/* Records a problem and its status, unless one is recorded already. */
+void wf_run_note(struct wf_run *run, enum weft_status status, const char *problem);
 
 /* Initializes a run without reading it.  The caller releases *run with wf_run_release(). */
 enum weft_status wf_run_init(struct wf_run *run, const char *dir, struct weft_error *err);

@@ -129,14 +129,16 @@ const char *wf_unit_name(enum wf_unit unit)
     return names[unit];
 }
 
-void wf_html_put_text(FILE *out, const char *text)
+bool wf_html_put_text(FILE *out, const char *text)
 {
+    bool ok = true;
     while (text != NULL) {
         const char *end = strchr(text, '\n');
         char *line = end == NULL ? strdup(text) : strndup(text, (size_t)(end - text));
         struct wf_text clean = {0};
         if (line != NULL)
             wf_draw_sanitize(&clean, line);
+        ok = ok && line != NULL && !clean.failed;
         if (clean.at != NULL && !clean.failed)
             wf_escape_markup(out, clean.at);
         wf_text_release(&clean);
@@ -145,4 +147,5 @@ void wf_html_put_text(FILE *out, const char *text)
             fputc('\n', out);
         text = end == NULL ? NULL : end + 1;
     }
+    return ok;
 }

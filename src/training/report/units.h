@@ -2,6 +2,7 @@
 #ifndef TRAINING_REPORT_UNITS_H
 #define TRAINING_REPORT_UNITS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 enum wf_unit {
@@ -29,7 +30,7 @@ const char *wf_unit_format_tick(char out[WF_FORMAT_LEN], enum wf_unit unit, doub
 const char *wf_unit_name(enum wf_unit unit);
 
 /* Writes untrusted text as valid UTF-8 with HTML escaped and control characters replaced.
- * Keeps line breaks. */
-void wf_html_put_text(FILE *out, const char *text);
+ * Keeps line breaks.  Returns false if memory runs out. */
+bool wf_html_put_text(FILE *out, const char *text);
 
 #endif

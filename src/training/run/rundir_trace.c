@@ -2,6 +2,7 @@
 #include "training/run/rundir_trace.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,20 +29,28 @@ static bool is_trace(const char *name, unsigned *step)
     return strcmp(rest, ".trace") == 0 || strcmp(rest, "-replica-0.trace") == 0;
 }
 
-static bool find_newest(const char *folder, char newest[256], unsigned *step)
+/* Finds the newest trace of a directory.  A missing directory has none. */
+static enum weft_status find_newest(const char *folder, char newest[256], unsigned *step,
+                                    bool *out, struct weft_error *err)
 {
     DIR *list = opendir(folder);
     bool found = false;
     unsigned number;
-    for (const struct dirent *entry; list != NULL && (entry = readdir(list)) != NULL;)
+    for (const struct dirent *entry;
+         list != NULL && (errno = 0, (entry = readdir(list)) != NULL);)
         if (is_trace(entry->d_name, &number) && (!found || number > *step)) {
             snprintf(newest, 256, "%s", entry->d_name);
             *step = number;
             found = true;
         }
+    int cause = errno; /* of opendir() or of the last readdir() */
     if (list != NULL)
         closedir(list);
-    return found;
+    if (cause != 0 && wf_errno_status(cause, WEFT_DATA) != WEFT_DATA)
+        return WEFT_FAIL(err, wf_errno_status(cause, WEFT_DATA), "%.200s: %s", folder,
+                         strerror(cause));
+    *out = found;
+    return WEFT_OK;
 }
 
 enum weft_status wf_rundir_find_trace(const char *dir, char **out, unsigned *step,
@@ -50,13 +59,14 @@ enum weft_status wf_rundir_find_trace(const char *dir, char **out, unsigned *ste
     char newest[256];
     unsigned number = 0;
     char *folder = wf_path_join(dir, "trace");
-    bool found = folder != NULL && find_newest(folder, newest, &number);
+    bool found = false;
+    enum weft_status st = folder == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path")
+                                         : find_newest(folder, newest, &number, &found, err);
     char *path = found ? wf_path_join(folder, newest) : NULL;
 
-    enum weft_status st = WEFT_OK;
-    if (folder == NULL || (found && path == NULL))
+    if (found && path == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path");
-    else if (!found)
+    else if (st == WEFT_OK && !found)
         st = WEFT_FAIL(err, WEFT_DATA,
                        "%.200s has no traces; set log.trace_steps to record some", dir);
     free(folder);

@@ -102,9 +102,9 @@ enum weft_status wf_session_prepare(struct wf_train_settings *s, struct weft_err
  * one thread each.  Collective. */
 enum weft_status wf_session_run(struct wf_session *session, struct weft_error *err);
 
-/* Ends an MPI run in which this rank fails before wf_session_run(): the other ranks receive the
- * error of this rank instead of waiting for it.  Does nothing without a launcher.  Returns
- * `st`.  Collective. */
+/* Ends an MPI run in which this rank fails before it connects to the others, as
+ * wf_session_run() does: the other ranks receive the error of this rank instead of waiting for
+ * it.  Does nothing without a launcher.  Returns `st`.  Collective. */
 enum weft_status wf_session_fail(enum weft_status st, struct weft_error *err);
 
 /* Compares the settings of all ranks.  With parallel.auto, then chooses the layout and stores

@@ -2,6 +2,7 @@
 #include "training/trainer/companion_list.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -59,6 +60,14 @@ static enum weft_status no_memory(struct weft_error *err)
     return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a list of files");
 }
 
+/* Returns an error if the errno `code` is a cause outside of a path.  A path that is missing or
+ * may not be read is left out. */
+static enum weft_status check_cause(const char *path, int code, struct weft_error *err)
+{
+    enum weft_status st = wf_errno_status(code, WEFT_DATA);
+    return st == WEFT_DATA ? WEFT_OK : WEFT_FAIL(err, st, "%.200s: %s", path, strerror(code));
+}
+
 /* Adds a file if it is a regular file of moderate size.  `name` is relative to `dir`. */
 static enum weft_status add_file(struct wf_companion_list *list, const char *dir,
                                  const char *name, struct weft_error *err)
@@ -67,10 +76,12 @@ static enum weft_status add_file(struct wf_companion_list *list, const char *dir
     char *path = wf_path_join(dir, name);
     if (path == NULL)
         return no_memory(err);
-    bool taken = stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
-                 (uint64_t)info.st_size <= WF_COPY_MAX_BYTES;
+    bool found = stat(path, &info) == 0;
+    enum weft_status st = found ? WEFT_OK : check_cause(path, errno, err);
     free(path);
-    if (!taken)
+    if (st != WEFT_OK)
+        return st;
+    if (!found || !S_ISREG(info.st_mode) || (uint64_t)info.st_size > WF_COPY_MAX_BYTES)
         return WEFT_OK;
 
     char **larger = realloc(list->names, (list->n + 1) * sizeof *larger);
@@ -94,13 +105,15 @@ static enum weft_status add_directory(struct wf_companion_list *list, const char
     DIR *entries = opendir(path);
     enum weft_status st = WEFT_OK;
     for (const struct dirent *e;
-         st == WEFT_OK && entries != NULL && (e = readdir(entries)) != NULL;) {
+         st == WEFT_OK && entries != NULL && (errno = 0, (e = readdir(entries)) != NULL);) {
         if (!is_companion_name(e->d_name))
             continue;
         char *name = sub == NULL ? strdup(e->d_name) : wf_path_join(sub, e->d_name);
         st = name == NULL ? no_memory(err) : add_file(list, dir, name, err);
         free(name);
     }
+    if (st == WEFT_OK && errno != 0) /* of opendir() or of the last readdir() */
+        st = check_cause(path, errno, err);
     if (entries != NULL)
         closedir(entries);
     free(path);
