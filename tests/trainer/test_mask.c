@@ -67,8 +67,7 @@ static enum weft_status run_steps(const struct wf_train_settings *s, struct weft
     if (st == WEFT_OK && comm == NULL) {
         const struct wf_param *params = wf_trainer_params(t, 0, &n);
         for (size_t i = 0; i < n; i++)
-            out->weights =
-                wf_hash(out->weights, params[i].value, params[i].n * sizeof(float));
+            out->weights = wf_hash(out->weights, params[i].value, params[i].n * sizeof(float));
     }
     wf_trainer_free(t);
     return st;
