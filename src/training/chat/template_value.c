@@ -108,7 +108,9 @@ bool wf_tpl_is_number(struct wf_tpl_value v)
 
 double wf_tpl_number(struct wf_tpl_value v)
 {
-    return v.kind == WF_TPL_FLOAT ? v.f : v.kind == WF_TPL_INT ? (double)v.i : v.b;
+    if (v.kind == WF_TPL_FLOAT)
+        return v.f;
+    return v.kind == WF_TPL_INT ? (double)v.i : v.kind == WF_TPL_BOOL && v.b;
 }
 
 const char *wf_tpl_type(struct wf_tpl_value v)
