@@ -2,6 +2,8 @@
 #ifndef TRAINING_DATA_TOKENIZER_H
 #define TRAINING_DATA_TOKENIZER_H
 
+#include <stdbool.h>
+
 #include "base/text.h"
 #include "training/data/tokenizer_split.h"
 #include "weft/tokenizer.h"
@@ -32,6 +34,18 @@ enum weft_status wf_tokenizer_parse_gpt2(const char *vocab, size_t vocab_len, co
 /* Writes the tokenizer to the file `path` atomically. */
 enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char *path,
                                       struct weft_error *err);
+
+/* Returns a hash that identifies the tokenizer: equal for two tokenizers that map the same
+ * texts to the same tokens, whatever files they were read from.  The result is never 0, which
+ * stands for an unknown tokenizer.  docs/formats/tokenizer.md defines it.  Local. */
+uint64_t wf_tokenizer_hash(const struct weft_tokenizer *t);
+
+enum { WF_TOKENIZER_HASH_SIZE = 17 }; /* 16 hexadecimal digits and a NUL */
+
+/* Prints a hash as 16 lower-case hexadecimal digits, or as an empty string if it is 0. */
+void wf_tokenizer_hash_print(uint64_t hash, char out[WF_TOKENIZER_HASH_SIZE]);
+/* Parses the output of wf_tokenizer_hash_print().  Returns false for any other text. */
+bool wf_tokenizer_hash_parse(const char *text, uint64_t *out);
 
 /* -- text to tokens ------------------------------------------------------------------------ */
 
