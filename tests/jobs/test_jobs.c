@@ -112,6 +112,12 @@ static void check_json(void **state)
     assert_string_equal(text_of(&j),
                         "{\"output\":\"tokenizer\",\"vocab\":300,\"vocab_asked\":400}");
 
+    /* The tokens of a model with another vocabulary and without a tokenizer are unknown. */
+    struct wf_codec none;
+    assert_int_equal(wf_codec_open(&none, NULL, 50257, NULL), WEFT_OK);
+    assert_null(none.encode);
+    wf_codec_release(&none);
+
     /* Tokens are bytes.  A NUL is replaced, and token 300 has no text. */
     struct wf_codec codec;
     int32_t tokens[] = {256, 'a', 0, 300, 'b'};
@@ -121,7 +127,7 @@ static void check_json(void **state)
                                     .stop = WF_GENERATE_STOP_CONTEXT,
                                     .prompt_seconds = 0.25,
                                     .seconds = 2};
-    assert_int_equal(wf_codec_open(&codec, NULL, 301, NULL), WEFT_OK);
+    assert_int_equal(wf_codec_open(&codec, NULL, 257, NULL), WEFT_OK);
     j = (struct wf_json){.out = tmpfile()};
     assert_int_equal(wf_generation_write_json(&j, &g, &codec, 7, NULL), WEFT_OK);
     assert_string_equal(text_of(&j),
