@@ -55,7 +55,7 @@ WEFT_API enum weft_status weft_tokenizer_open(const char *path, struct weft_toke
 WEFT_API void weft_tokenizer_free(struct weft_tokenizer *t);
 
 /* Writes DIR/tokenizer.json and DIR/tokenizer_config.json, which names the end of a document,
- * each atomically.  Does nothing for a byte tokenizer, which needs no file. */
+ * each atomically. */
 WEFT_API enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *dir,
                                               struct weft_error *err);
 

@@ -22,6 +22,8 @@ struct wf_codec {
      * if the token has no bytes.  The pointer is borrowed. */
     const char *(*bytes)(const void *self, int32_t token, size_t *len);
     void (*release)(void *self); /* NULL: nothing to free */
+    const int32_t *prefix;       /* borrowed from self: tokens before a prompt */
+    size_t n_prefix;
     int64_t end;                 /* id of the token between documents; negative: none */
 };
 

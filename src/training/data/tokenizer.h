@@ -31,6 +31,10 @@ enum weft_status wf_tokenizer_parse_gpt2(const char *vocab, size_t vocab_len, co
                                          const char *merges_name, struct weft_tokenizer **out,
                                          struct weft_error *err);
 
+/* Appends the content of tokenizer.json: of the file that was loaded, or a new one. */
+enum weft_status wf_tokenizer_print_file(const struct weft_tokenizer *t, struct wf_text *out,
+                                         struct weft_error *err);
+
 /* Writes the tokenizer to the file `path` atomically. */
 enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char *path,
                                       struct weft_error *err);

@@ -76,6 +76,19 @@ static enum weft_status read_tokenizer(struct wf_loader *l, const json_t *root,
     return wf_loader_read_prefix(l, json_object_get(root, "post_processor"));
 }
 
+/* Returns true if the tokens are bytes: the file that weft writes for its byte tokenizer. */
+static bool is_byte_tokenizer(const struct weft_tokenizer *t)
+{
+    for (int32_t b = 0; b < 256; b++)
+        if (t->byte_ids[b] != b)
+            return false;
+    const struct wf_pipeline *p = &t->pipe;
+    bool plain = !p->by_chars && p->form == WF_UNICODE_AS_IS && p->prefix == WF_PREFIX_NEVER &&
+                 t->n_added == 1 && t->added[0].special && !t->added[0].lstrip &&
+                 !t->added[0].rstrip && !t->added[0].single_word && !t->added[0].normalized;
+    return plain && t->n_vocab == 257 && t->n_pairs == 0 && t->added[0].id == 256;
+}
+
 /* Stores the tokenizer in *out on success and frees it on error. */
 static enum weft_status finish(struct wf_loader *l, enum weft_status st,
                                struct weft_tokenizer **out)
@@ -116,6 +129,7 @@ static enum weft_status load_json(struct wf_loader *l, const char *text, size_t 
         WEFT_TRY(wf_beside_add_tokens(beside, l, added, &changed));
     WEFT_TRY(read_tokenizer(l, root, added));
     WEFT_TRY(wf_beside_apply(beside, l));
+    l->t->is_bytes = is_byte_tokenizer(l->t);
     if (!changed)
         return keep_source(l, text, len);
 

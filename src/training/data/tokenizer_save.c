@@ -185,15 +185,20 @@ enum weft_status wf_tokenizer_print(const struct weft_tokenizer *t, struct wf_te
 
 /* -- the file ------------------------------------------------------------------------------ */
 
+enum weft_status wf_tokenizer_print_file(const struct weft_tokenizer *t, struct wf_text *out,
+                                         struct weft_error *err)
+{
+    if (t->source == NULL)
+        return wf_tokenizer_print(t, out, err);
+    wf_text_add(out, t->source, t->source_len);
+    return out->failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to write a tokenizer") : WEFT_OK;
+}
+
 enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char *path,
                                       struct weft_error *err)
 {
-    if (t->is_bytes)
-        return WEFT_OK;
-    if (t->source != NULL)
-        return wf_file_write(path, t->source, t->source_len, err);
     struct wf_text text = {0};
-    enum weft_status st = wf_tokenizer_print(t, &text, err);
+    enum weft_status st = wf_tokenizer_print_file(t, &text, err);
     if (st == WEFT_OK)
         st = wf_file_write(path, text.at, text.len, err);
     wf_text_release(&text);
@@ -246,7 +251,7 @@ enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char 
         path == NULL || config == NULL
             ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of tokenizer.json")
             : wf_tokenizer_save_as(t, path, err);
-    if (st == WEFT_OK && !t->is_bytes && t->eot != WEFT_NO_TOKEN)
+    if (st == WEFT_OK && t->eot != WEFT_NO_TOKEN)
         st = save_config(t, config, err);
     free(path);
     free(config);
