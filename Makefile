@@ -20,6 +20,8 @@
 #   make wheel       builds a wheel of the Python package into build/wheel
 #   make setup-torch makes a virtual environment with PyTorch 2.13 in build/torch-venv
 #   make test-torch  runs the tests of the Python package with PyTorch
+#   make setup-hf    makes a virtual environment with the Hugging Face libraries in build/hf-venv
+#   make test-hf     compares weft with the Hugging Face libraries
 #   make setup-browser   also installs a browser, which the tests of HTML pages use
 #   make clean       removes build/
 
@@ -33,7 +35,8 @@ CONCURRENT := ^(comm/inproc|examples/|exec/|sync/|kern/pool|trainer/(ranks|bits|
 
 .NOTPARALLEL: # prerequisites run in the order written; CMake runs jobs in parallel
 .PHONY: all setup setup-browser test test-deep test-plan races bits tidy fuzz check format demo bench \
-        install clean python test-python asan-python wheel setup-torch test-torch
+        install clean python test-python asan-python wheel setup-torch test-torch \
+        setup-hf test-hf
 
 all:
 	@command -v cmake >/dev/null || { echo 'cmake is missing: run "make setup" first' >&2; exit 1; }
@@ -96,6 +99,17 @@ test-torch:
 	@[ -x build/torch-venv/bin/pytest ] || { echo 'PyTorch is missing: run "make setup-torch" first' >&2; exit 1; }
 	@build/torch-venv/bin/pip -q install --no-deps --force-reinstall ./python
 	@cd build && torch-venv/bin/python -m pytest -q -m torch -c ../python/pyproject.toml ../python/tests
+
+# The Hugging Face libraries are only for these tests.  tests/hf/conftest.py skips what is not installed.
+setup-hf:
+	@tools/setup.sh --python
+	@[ -x build/hf-venv/bin/python ] || python3 -m venv build/hf-venv
+	@build/hf-venv/bin/pip -q install tokenizers==0.23.3 transformers==5.23.0 safetensors==0.8.0 \
+	    numpy pytest
+
+test-hf: all
+	@[ -x build/hf-venv/bin/pytest ] || { echo 'the libraries are missing: run "make setup-hf" first' >&2; exit 1; }
+	@build/hf-venv/bin/python -m pytest -q -p no:cacheprovider tests/hf
 
 races:
 	@cmake --preset tsan >/dev/null

@@ -49,11 +49,14 @@ endforeach()
 weft_embed(${PROJECT_BINARY_DIR}/report_bytes.c training/report/page_priv.h
            wf_report_script ${PROJECT_SOURCE_DIR}/src/training/report/report.js
            wf_report_style ${PROJECT_SOURCE_DIR}/src/training/report/report.css)
+weft_embed(${PROJECT_BINARY_DIR}/modeling_bytes.c training/ckpt/hf_priv.h
+           wf_hf_modeling ${PROJECT_SOURCE_DIR}/src/training/ckpt/modeling_weft.py)
 
 set(WEFT_LIBS ${PLAN_LIBS} pthread dl bz2)
 set(WEFT_PKGS ${PLAN_PKGS} cairo hwloc libxxhash libutf8proc libmicrohttpd zlib libzstd liblzma)
 weft_find_packages(WEFT)
-weft_add_objects(weft_objects WEFT ${weft_sources} ${PROJECT_BINARY_DIR}/report_bytes.c)
+weft_add_objects(weft_objects WEFT ${weft_sources} ${PROJECT_BINARY_DIR}/report_bytes.c
+                 ${PROJECT_BINARY_DIR}/modeling_bytes.c)
 weft_add_libraries(weft weft WEFT $<TARGET_OBJECTS:weft_plan_objects>
                    $<TARGET_OBJECTS:weft_objects> ${fast_objects})
 weft_install_library(weft weft WEFT ${PROJECT_DESCRIPTION})

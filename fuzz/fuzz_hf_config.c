@@ -35,10 +35,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     require(weft_model_check(&m, NULL) == WEFT_OK);
     struct wf_text text = {0};
-    struct wf_hf_metadata about = {"float32", -1, 7};
+    struct wf_hf_metadata about = {.dtype = "float32", .eos = "7"};
     require(wf_hf_config_write(&m, &about, &text, NULL) == WEFT_OK);
     require(wf_hf_config_parse(text.at, text.len, "again", &again, NULL) == WEFT_OK);
     require(same(&m, &again));
     wf_text_release(&text);
+
+    /* Keys that are kept from the source do not change the model. */
+    struct wf_text source = {0};
+    wf_text_add(&source, (const char *)data, size);
+    about.source = source.at;
+    text = (struct wf_text){0};
+    require(wf_hf_config_write(&m, &about, &text, NULL) == WEFT_OK);
+    require(wf_hf_config_parse(text.at, text.len, "kept", &again, NULL) == WEFT_OK);
+    require(same(&m, &again));
+    wf_text_release(&text);
+    wf_text_release(&source);
     return 0;
 }

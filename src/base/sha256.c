@@ -50,22 +50,47 @@ static void add_block(uint32_t state[8], const unsigned char *block)
         state[i] += s[i];
 }
 
-void wf_sha256(const unsigned char *bytes, size_t len, uint8_t out[32])
+void wf_sha256_init(struct wf_sha256 *h)
 {
-    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    *h = (struct wf_sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+}
+
+void wf_sha256_add(struct wf_sha256 *h, const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+    while (len > 0) {
+        size_t used = (size_t)(h->len % sizeof h->block), room = sizeof h->block - used;
+        size_t now = len < room ? len : room;
+        memcpy(h->block + used, at, now);
+        if (now == room)
+            add_block(h->state, h->block);
+        h->len += now;
+        at += now;
+        len -= now;
+    }
+}
+
+void wf_sha256_finish(struct wf_sha256 *h, uint8_t out[32])
+{
     unsigned char last[128] = {0};
-    size_t whole = len / 64 * 64, rest = len - whole, end = rest < 56 ? 64 : 128;
-    for (size_t i = 0; i < whole; i += 64)
-        add_block(state, bytes + i);
-    memcpy(last, bytes + whole, rest);
+    size_t rest = (size_t)(h->len % sizeof h->block), end = rest < 56 ? 64 : 128;
+    memcpy(last, h->block, rest);
     last[rest] = 0x80;
     for (int i = 0; i < 8; i++)
-        last[end - 1 - (size_t)i] = (unsigned char)((uint64_t)len * 8 >> 8 * i);
+        last[end - 1 - (size_t)i] = (unsigned char)(h->len * 8 >> 8 * i);
     for (size_t i = 0; i < end; i += 64)
-        add_block(state, last + i);
+        add_block(h->state, last + i);
     for (int i = 0; i < 32; i++)
-        out[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
+        out[i] = (uint8_t)(h->state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+void wf_sha256(const unsigned char *bytes, size_t len, uint8_t out[32])
+{
+    struct wf_sha256 h;
+    wf_sha256_init(&h);
+    wf_sha256_add(&h, bytes, len);
+    wf_sha256_finish(&h, out);
 }
 
 static void put_base64(FILE *out, const uint8_t *bytes, size_t n)

@@ -6,6 +6,20 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* The hash of bytes that arrive in parts. */
+struct wf_sha256 {
+    uint32_t state[8];
+    uint64_t len; /* number of bytes so far */
+    unsigned char block[64];
+};
+
+/* Starts a hash of no bytes. */
+void wf_sha256_init(struct wf_sha256 *h);
+/* Adds `len` bytes.  The division of the bytes into calls does not matter. */
+void wf_sha256_add(struct wf_sha256 *h, const void *bytes, size_t len);
+/* Writes the hash of all bytes.  `h` must not be used afterwards, except to start again. */
+void wf_sha256_finish(struct wf_sha256 *h, uint8_t out[32]);
+
 /* Writes the hash of `len` bytes. */
 void wf_sha256(const unsigned char *bytes, size_t len, uint8_t out[32]);
 

@@ -74,12 +74,19 @@ static enum weft_status check_settings(const struct convert_settings *s, struct 
 
 /* -- the command ---------------------------------------------------------------------------- */
 
+static void print_note(const struct wf_convert_result *r)
+{
+    if (r->note[0] != '\0')
+        fprintf(stderr, "weft: warning: %s\n", r->note);
+}
+
 static enum weft_status to_hf(const struct weft_checkpoint *from, const char *out,
                               const struct wf_convert_options *how, struct weft_error *err)
 {
     const struct weft_model *m = weft_checkpoint_model(from);
     struct wf_convert_result r;
     WEFT_TRY(wf_convert_to_hf(wf_checkpoint_weights(from), out, how, &r, err));
+    print_note(&r);
     printf("%s: %s, %u layer%s of dimension %u, %zu tensors, %s\n", out,
            weft_arch_name(m->arch), m->layers, wf_plural(m->layers), m->dim, r.n_tensors,
            wf_dtype_name(how->type));
@@ -91,8 +98,7 @@ static enum weft_status to_ckpt(const struct weft_checkpoint *from, const char *
 {
     struct wf_convert_result r;
     WEFT_TRY(wf_convert_to_checkpoint(wf_checkpoint_weights(from), out, how, &r, err));
-    if (r.tokenizer_error[0] != '\0')
-        fprintf(stderr, "weft: warning: the tokenizer is left out: %s\n", r.tokenizer_error);
+    print_note(&r);
     printf("%s: a checkpoint of step %llu, %zu tensors, moments zero\n", out,
            (unsigned long long)how->step, r.n_tensors);
     return WEFT_OK;
@@ -143,9 +149,9 @@ const struct wf_command wf_command_convert = {
         "Reads a model and writes it as a new directory OUT: a Hugging Face directory\n"
         "(config.json and safetensors), or a checkpoint from which a run can start. IN is\n"
         "\n" WF_MODEL_TEXT "\n"
-        "OUT is written atomically; a directory that is not empty is not changed. The\n"
-        "tokenizer is copied, too: the files beside the weights, or for a checkpoint the\n"
-        "tokenizer.json of its run.\n\n"
+        "OUT is written atomically; a directory that is not empty is not changed. All files\n"
+        "beside the weights are copied, such as the tokenizer and the chat template, and\n"
+        "config.json keeps its other keys; for a checkpoint they are those of its run.\n\n"
         "A checkpoint written by weft convert contains only weights: AdamW's moments are zero,\n"
         "as at the start of a run. A run with settings of the same model continues from it\n"
         "with --checkpoint.resume=OUT.\n",

@@ -20,6 +20,7 @@ enum wf_quantity wf_option_quantity(const struct wf_option *o)
     case WF_OPTION_SWITCH:
     case WF_OPTION_COUNT:
     case WF_OPTION_TEXT:
+    case WF_OPTION_TEXTS:
     case WF_OPTION_CHOICE:
     case WF_OPTION_OPTIONAL:
     case WF_OPTION_HEADING:
@@ -75,6 +76,14 @@ void wf_options_print(struct wf_option_list options, const void *settings, struc
                 add_word(out, *(const char *const *)field);
             }
             break;
+        case WF_OPTION_TEXTS: {
+            const struct wf_option_texts *texts = field;
+            for (size_t k = 0; k < texts->n; k++) {
+                wf_text_addf(out, " --%s ", o->name);
+                add_word(out, texts->at[k]);
+            }
+            break;
+        }
         case WF_OPTION_OPTIONAL:
             if (*(const char *const *)field != NULL)
                 wf_text_addf(out, **(const char *const *)field != '\0' ? " --%s=%s" : " --%s",
@@ -137,6 +146,18 @@ static enum weft_status check_choice(const struct wf_option *o, const char *valu
     return WEFT_OK;
 }
 
+static enum weft_status add_text(const struct wf_option *o, const char *value,
+                                 struct wf_option_texts *texts, struct weft_error *err)
+{
+    if (value[0] == '\0')
+        return WEFT_FAIL(err, WEFT_USAGE, "--%s is empty", o->name);
+    if (texts->n == WF_OPTION_MAX_TEXTS)
+        return WEFT_FAIL(err, WEFT_USAGE, "--%s is given more than %d times", o->name,
+                         WF_OPTION_MAX_TEXTS);
+    texts->at[texts->n++] = value;
+    return WEFT_OK;
+}
+
 static enum weft_status store(const struct wf_option *o, const char *value, void *settings,
                               struct weft_error *err)
 {
@@ -162,6 +183,8 @@ static enum weft_status store(const struct wf_option *o, const char *value, void
             return WEFT_FAIL(err, WEFT_USAGE, "--%s is empty", o->name);
         *(const char **)field = value;
         return WEFT_OK;
+    case WF_OPTION_TEXTS:
+        return add_text(o, value, field, err);
     case WF_OPTION_HEADING:
         break;
     }
@@ -206,7 +229,7 @@ static enum weft_status parse_option(struct wf_option_list options, int argc, ch
     const struct wf_option *o = NULL;
     const char *value = NULL;
     WEFT_TRY(match_option(options, argv[*at], &o, &value, err));
-    if (given[o - options.at])
+    if (given[o - options.at] && o->type != WF_OPTION_TEXTS)
         return WEFT_FAIL(err, WEFT_USAGE, "--%s is given twice", o->name);
     given[o - options.at] = true;
 

@@ -22,6 +22,7 @@ enum wf_option_type {
     WF_OPTION_SWITCH, /* bool; takes no value */
     WF_OPTION_COUNT,  /* uint32_t, at least 1 */
     WF_OPTION_TEXT,   /* const char *, borrowed from argv */
+    WF_OPTION_TEXTS,  /* struct wf_option_texts; may be given several times */
     WF_OPTION_BYTES,  /* a text with numbers of bytes, see base/units.h */
     WF_OPTION_TIME,   /* a text with times */
     WF_OPTION_FLOPS,  /* a text with operations per second */
@@ -29,6 +30,14 @@ enum wf_option_type {
     /* const char *, "" without a value or one of `choices`; a value is only attached: --name=x */
     WF_OPTION_OPTIONAL,
     WF_OPTION_HEADING /* not an option: a heading between groups of options in --help */
+};
+
+enum { WF_OPTION_MAX_TEXTS = 16 };
+
+/* The values of an option that may be given several times. */
+struct wf_option_texts {
+    const char *at[WF_OPTION_MAX_TEXTS]; /* borrowed from argv */
+    size_t n;
 };
 
 struct wf_option {
@@ -56,7 +65,7 @@ void wf_options_print(struct wf_option_list options, const void *settings, struc
 /* Reads "--name value", "--name=value", "-o value", "-ovalue" and switches into `settings`.
  * "--" ends the options.  Arguments that are not options are stored in `operands`, an array of
  * argc elements.  Returns WEFT_USAGE if an option is unknown (the message suggests the nearest
- * name), is given twice, or has a wrong value. */
+ * name), is given twice although it may not, or has a wrong value. */
 enum weft_status wf_options_parse(struct wf_option_list options, int argc, char **argv,
                                   void *settings, const char **operands, size_t *n_operands,
                                   struct weft_error *err);

@@ -36,6 +36,15 @@ static void check_sha256(void **state)
         for (int k = 0; k < 32; k++)
             snprintf(hex + 2 * k, 3, "%02x", hash[k]);
         assert_string_equal(hex, known[i].hex);
+
+        /* The same bytes in parts. */
+        struct wf_sha256 parts;
+        uint8_t again[32];
+        wf_sha256_init(&parts);
+        for (const char *at = known[i].text; *at != '\0'; at++)
+            wf_sha256_add(&parts, at, 1);
+        wf_sha256_finish(&parts, again);
+        assert_memory_equal(again, hash, sizeof hash);
     }
 }
 

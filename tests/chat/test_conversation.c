@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
+#include <cmocka.h>
 
 #include "base/error.h"
 #include "base/input.h"
@@ -152,7 +152,8 @@ static void assert_rendered(const char *path, const char *file, const char *want
     struct wf_chat *chat = NULL;
     struct wf_text have = {0};
     struct weft_error err = {.msg = ""};
-    json_t *record = json_loads("{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", 0, NULL);
+    json_t *record =
+        json_loads("{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", 0, NULL);
     if (wf_chat_open(path, file, &chat, &err) != WEFT_OK)
         fail_msg("%s", err.msg);
     if (want == NULL) {
@@ -198,8 +199,8 @@ int main(void)
     struct CMUnitTest tests[WEFT_LEN(answers) + WEFT_LEN(bad) + 1];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(answers); i++)
-        tests[n++] = (struct CMUnitTest){answers[i].template, check_answers, NULL, NULL,
-                                         &answers[i]};
+        tests[n++] =
+            (struct CMUnitTest){answers[i].template, check_answers, NULL, NULL, &answers[i]};
     for (size_t i = 0; i < WEFT_LEN(bad); i++)
         tests[n++] = (struct CMUnitTest){bad[i].message, check_bad, NULL, NULL, &bad[i]};
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(templates_are_found);

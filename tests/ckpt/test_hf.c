@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "ckpt/hf_tensors.h"
 #include "folder.h"
+#include "planning/spec/hf_config.h"
 #include "training/ckpt/hf.h"
 
 /* -- reference directories ----------------------------------------------------------------- */
@@ -139,8 +140,8 @@ static struct old_case {
      {"transformer.h.0.attn.c_attn.bias", "transformer.wte.weight"}},
     {"gpt2 with prefix",
      GPT2,
-     {"transformer.wte.weight", "transformer.h.0.attn.bias", "lm_head.weight",
-      "transformer.h.0.attn.masked_bias", "transformer.h.0.attn.c_proj.bias"},
+     {"transformer.wte.weight", "transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias",
+      "transformer.h.0.attn.c_proj.bias"},
      {"transformer.h.0.attn.c_proj.bias", "transformer.wte.weight"}},
     {"gpt2 with an untied head",
      "{\"model_type\":\"gpt2\",\"tie_word_embeddings\":false}",
@@ -296,6 +297,43 @@ static void check_read_errors(void **state)
     folder_remove(f.at);
 }
 
+/* A tied model may have a copy of its embedding as lm_head.weight, but no other values. */
+static void check_tied_head(void **state)
+{
+    (void)state;
+    static const struct wf_hf_tensor tensors[] = {{"lm_head.weight", 1, {4}},
+                                                  {"model.embed_tokens.weight", 1, {4}}};
+    static const char *const names[] = {"model.embed_tokens.weight"};
+    static const float embedding[] = {1, 2, 3, 4}, other[] = {1, 2, 3, 5};
+    const struct wf_hf_write_options options = {.type = WF_DTYPE_F32};
+    struct weft_model model;
+    assert_int_equal(wf_hf_config_parse(TIED, strlen(TIED), "x", &model, NULL), WEFT_OK);
+
+    for (int same = 0; same < 2; same++) {
+        struct folder f;
+        struct wf_hf_writer *w = NULL;
+        struct wf_hf *hf = NULL;
+        struct weft_error err = {.msg = ""};
+        folder_make(&f);
+        const char *dir = folder_path(&f, "out");
+        assert_int_equal(wf_hf_writer_new(dir, &model, tensors, 2, &options, &w, &err),
+                         WEFT_OK);
+        assert_int_equal(wf_hf_writer_append(w, same ? embedding : other, 4, &err), WEFT_OK);
+        assert_int_equal(wf_hf_writer_append(w, embedding, 4, &err), WEFT_OK);
+        assert_int_equal(wf_hf_writer_finish(w, &err), WEFT_OK);
+        wf_hf_writer_free(w);
+
+        assert_int_equal(wf_hf_open(dir, &hf, &err), WEFT_OK);
+        assert_int_equal(wf_hf_check_names(hf, names, 1, &err), same ? WEFT_OK : WEFT_CKPT);
+        if (!same)
+            assert_non_null(strstr(err.msg, "but lm_head.weight differs from "
+                                            "model.embed_tokens.weight; set "
+                                            "tie_word_embeddings to false"));
+        wf_hf_free(hf);
+        folder_remove(f.at);
+    }
+}
+
 static void check_unexpected_names(void **state)
 {
     (void)state;
@@ -342,6 +380,7 @@ int main(void)
         cmocka_unit_test(check_pickle),
         cmocka_unit_test(check_read_errors),
         cmocka_unit_test(check_unexpected_names),
+        cmocka_unit_test(check_tied_head),
     };
 
     struct CMUnitTest

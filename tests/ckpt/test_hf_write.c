@@ -102,7 +102,7 @@ static void check_write(void **state)
     struct weft_error err = {.msg = ""};
     struct weft_model model, model_again;
     struct wf_safetensors_pair pair = {"step", "8"};
-    struct wf_hf_write_options options = {c->type, c->shard_bytes, -1, -1, &pair, 1};
+    struct wf_hf_write_options options = {c->type, c->shard_bytes, NULL, &pair, 1};
     float *values = read_all(golden_dir("llama-tiny", from), &all, &model);
 
     folder_make(&f);
@@ -138,7 +138,7 @@ static void check_index(void **state)
     struct folder f;
     struct weft_error err;
     struct weft_model model;
-    struct wf_hf_write_options options = {WF_DTYPE_F32, 200000, -1, -1, NULL, 0};
+    struct wf_hf_write_options options = {WF_DTYPE_F32, 200000, NULL, NULL, 0};
 
     float *values = read_all(golden_dir("llama-tiny", from), &all, &model);
     folder_make(&f);
@@ -174,7 +174,7 @@ static void check_write_others(void **state)
         struct folder f;
         struct weft_error err;
         struct weft_model model, model_again;
-        struct wf_hf_write_options options = {WF_DTYPE_F32, 0, 1, 2, NULL, 0};
+        struct wf_hf_write_options options = {WF_DTYPE_F32, 0, NULL, NULL, 0};
 
         float *values = read_all(golden_dir(names[i], from), &all, &model);
         folder_make(&f);
@@ -201,7 +201,7 @@ static void check_write_errors(void **state)
     struct folder f;
     struct weft_error err = {.msg = ""};
     struct weft_model model;
-    struct wf_hf_write_options options = {WF_DTYPE_F32, 100000, -1, -1, NULL, 0};
+    struct wf_hf_write_options options = {WF_DTYPE_F32, 100000, NULL, NULL, 0};
     struct wf_hf_writer *w = NULL;
 
     float *values = read_all(golden_dir("llama-tiny", from), &all, &model);
@@ -261,7 +261,7 @@ static void check_full(void **state)
     struct folder f;
     struct rlimit before;
     struct weft_model model;
-    struct wf_hf_write_options options = {WF_DTYPE_F32, 100000, -1, -1, NULL, 0};
+    struct wf_hf_write_options options = {WF_DTYPE_F32, 100000, NULL, NULL, 0};
 
     float *values = read_all(golden_dir("llama-tiny", from), &all, &model);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);

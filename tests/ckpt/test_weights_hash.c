@@ -38,8 +38,7 @@ static float value_at(size_t i)
 static void write_model(const char *dir, enum wf_dtype type, uint64_t shard_bytes,
                         size_t changed)
 {
-    const struct wf_hf_write_options options = {
-        .type = type, .shard_bytes = shard_bytes, .bos = -1, .eos = -1};
+    const struct wf_hf_write_options options = {.type = type, .shard_bytes = shard_bytes};
     struct wf_hf_writer *w = NULL;
     float *values = malloc(sizeof *values * ROWS * COLS);
     assert_non_null(values);

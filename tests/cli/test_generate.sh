@@ -72,6 +72,74 @@ run_summary 0 generate --model ends --tokens 5,6,7 --seed 8
 holds test "$(cat out)" = "$(cut -d' ' -f1-2 <first)"
 run 0 generate --model ends --json -n 1
 out_has "{\"prompt\":[$third]"
+# Every token of a list ends the document, and generation_config.json has priority.
+# stops_at MODEL: checks that the text of the model stops at the third token.
+stops_at() {
+    run 0 generate --model "$1" --tokens 5,6,7 -n 10 --seed 8 --json
+    out_has "$third]"
+    out_has '"stopped":"end of document"'
+}
+sed "s/^{/{\"eos_token_id\": [1, $third],/" "$tiny/config.json" >ends/config.json
+stops_at ends
+sed "s/^{/{\"eos_token_id\": 1,/" "$tiny/config.json" >ends/config.json
+echo "{\"eos_token_id\": [1, $third]}" >ends/generation_config.json
+stops_at ends
+sed "s/^{/{\"eos_token_id\": null,/" "$tiny/config.json" >ends/config.json
+echo "{\"eos_token_id\": $third, \"bos_token_id\": 9}" >ends/generation_config.json
+stops_at ends
+run 0 generate --model ends --json -n 1
+out_has '{"prompt":[9]'
+run_summary 0 generate --model ends --tokens 5,6,7 -n 10 --seed 8 --ignore-eos
+holds cmp out first
+# Limits and sampling of generation_config.json; options have priority.
+echo '{"max_new_tokens": 4, "do_sample": false}' >ends/generation_config.json
+run_summary 0 generate --model "$tiny" --tokens 5,6,7 -n 4 --temperature 0
+cp out greedy
+run_summary 0 generate --model ends --tokens 5,6,7
+holds cmp out greedy
+run_summary 0 generate --model ends --tokens 5,6,7 -n 10 --seed 8 --temperature 0.8
+holds cmp out first
+echo '{"max_length": 7, "do_sample": true, "top_k": 1, "repetition_penalty": 1.0}' \
+    >ends/generation_config.json
+run_summary 0 generate --model ends --tokens 5,6,7
+holds cmp out greedy
+echo '{"num_beams": 4, "suppress_tokens": [], "bad_words_ids": [[3]]}' >ends/generation_config.json
+what='weft generate with unsupported settings'
+holds "$WEFT" generate --model ends --tokens 5 -n 1 --json >out 2>err
+err_has 'generation_config.json: ignored: num_beams, bad_words_ids'
+for bad in '{"temperature": "x", "do_sample": true}' '{"top_p": 3, "do_sample": true}' '[]' '{' \
+    '{"eos_token_id": "x"}' '{"stop_strings": [3]}' '{"max_new_tokens": -1}'; do
+    echo "$bad" >ends/generation_config.json
+    run 4 generate --model ends --tokens 5
+    err_has 'ends'
+done
+rm ends/generation_config.json
+# A stop string, also across tokens: the output has numbers here.
+run_summary 0 generate --model "$tiny" --tokens 5,6,7 -n 10 --seed 8 --stop " $third"
+holds test "$(cat out)" = "$(cut -d' ' -f1-2 <first)"
+run 0 generate --model "$tiny" --tokens 5,6,7 -n 10 --seed 8 --stop xyz --stop " $third" --json
+out_has '"stopped":"stop string"'
+# Several samples: each is that of its own seed.
+run 0 generate --model "$tiny" --tokens 5,6,7 -n 5 --seed 8 --samples 3 --json
+cut -d, -f1-8 out >three
+for seed in 8 9 10; do
+    run 0 generate --model "$tiny" --tokens 5,6,7 -n 5 --seed $seed --json
+    cut -d, -f1-8 out
+done >apart
+holds cmp three apart
+what='weft generate --samples 2'
+holds "$WEFT" generate --model "$tiny" --tokens 5 -n 2 --samples 2 >out 2>err
+holds test "$(grep -c '^--- sample [12] of 2 ---$' out)" = 2
+# A penalty and min-p that leave one token; log-probabilities.
+run_summary 0 generate --model "$tiny" --tokens 5,6,7 -n 4 --min-p 1
+holds cmp out greedy
+run_summary 0 generate --model "$tiny" --tokens 5,6,7 -n 30 --temperature 0 --repetition-penalty 1000
+holds test "$(tr ' ' '\n' <out | sort | uniq -d | wc -l)" = 0
+run 0 generate --model "$tiny" --tokens 5,6,7 -n 2 --json --logprobs 0
+out_has '"logprobs":[-'
+holds grep -vq top_logprobs out
+run 0 generate --model "$tiny" --tokens 5,6,7 -n 2 --json --logprobs 2
+out_has '"top_logprobs":[[{"token":'
 
 # An untrained model with a tokenizer.
 printf '\x88\xd8\x34\x01\x01\x00\x00\x00\x40\x00\x00\x00' >tokens.bin
@@ -94,6 +162,12 @@ if "$WEFT" train run.yaml >train.out 2>&1; then
     holds cmp out first
     run 0 generate --model text/model -n 1 --json
     out_has '{"prompt":[256]'
+    printf 'abc\n' >prompt.txt
+    run_summary 0 generate --model text/model --prompt-file prompt.txt -n 9 --seed 5
+    holds cmp out first
+    what='weft generate -f -'
+    holds "$WEFT" generate --model text/model -f - -n 9 --seed 5 <prompt.txt >out 2>err
+    holds cmp out first
     # The summary starts on a new line, also if both streams go to the same file.
     what='weft generate >both 2>&1'
     holds "$WEFT" generate --model text --prompt 'abc' -n 9 --seed 5 >both 2>&1 </dev/null
@@ -116,6 +190,12 @@ run 2 generate --model "$tiny" --prompt hello
 err_has 'has 128 tokens and no tokenizer'
 run 2 generate --model "$tiny" --prompt hello --tokens 1
 err_has 'not both'
+run 2 generate --model "$tiny" --prompt-file nowhere --prompt a
+err_has 'not both'
+run 2 generate --model "$tiny" --prompt-file nowhere
+err_has 'nowhere'
+run 2 generate --model "$tiny" --tokens 1 --logprobs 1
+err_has '--logprobs needs --json'
 for tokens in , 1, ,1 1,,2 128 -1 1.5 x 99999999999 '1 2'; do
     run 2 generate --model "$tiny" --tokens "$tokens"
     err_has 'expected numbers from 0 to 127'
@@ -126,7 +206,8 @@ run 0 generate --model "$tiny" --tokens "$(seq -s, 1 63)" --json
 out_has '"stopped":"context"'
 for bad in '--temperature=-1' '--temperature=x' '--temperature=nan' '--top-p=0' '--top-p=2' \
     '--top-k=-1' '--top-k=1e3' '--seed=-1' '--seed=99999999999999999999' '--max-tokens=0' \
-    '--type=f16' '--threads=0'; do
+    '--type=f16' '--threads=0' '--min-p=2' '--min-p=x' '--repetition-penalty=0' '--samples=0' \
+    '--repetition-penalty=-1' '--stop=' '--logprobs=101' '--logprobs=x'; do
     run 2 generate --model "$tiny" --tokens 1 "$bad"
 done
 run 4 generate --model nowhere --tokens 1

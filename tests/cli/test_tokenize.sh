@@ -20,7 +20,7 @@ run 0 tokenize book.txt lines.jsonl -o data --val 0.3 --threads 2 --json
 out_has '"tokenizer":"bytes","vocab":257'
 holds test -s data/train-000000.bin
 holds test -s data/val-000000.bin
-holds test ! -e data/tokenizer.json
+holds grep -q '"<|endoftext|>": 256' data/tokenizer.json
 holds grep -q '"document_end":256' data/meta.json
 run 2 tokenize book.txt -o data
 err_has 'data already has token shards'

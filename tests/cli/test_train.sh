@@ -45,7 +45,7 @@ for key in loss grad_norm; do
         "$tiny/expect.json" >want
     holds near got want
 done
-holds test "$(ls runs/a/model | tr '\n' ' ')" = 'config.json model.safetensors '
+holds test "$(ls runs/a/model | tr '\n' ' ')" = 'config.json expect.json model.safetensors run.json '
 
 # The config.yaml of a run gives the same settings.
 run 0 train runs/a/config.yaml --print-config

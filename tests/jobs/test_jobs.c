@@ -16,6 +16,7 @@
 #include "training/jobs/convert.h"
 #include "training/jobs/evaluate.h"
 #include "training/jobs/generate.h"
+#include "training/jobs/generate_text.h"
 #include "training/jobs/tokenize.h"
 #include "training/trainer/load.h"
 
@@ -113,18 +114,28 @@ static void check_json(void **state)
     assert_string_equal(text_of(&j),
                         "{\"output\":\"tokenizer\",\"vocab\":300,\"vocab_asked\":400}");
 
-    /* Tokens are bytes.  A NUL is replaced, and token 300 has no text. */
+    /* The tokens of a model with another vocabulary and without a tokenizer are unknown. */
+    struct wf_codec none;
+    assert_int_equal(wf_codec_open(&none, NULL, 50257, NULL), WEFT_OK);
+    assert_null(none.encode);
+    wf_codec_release(&none);
+
+    /* Tokens are bytes.  A NUL is replaced. */
     struct wf_codec codec;
     int32_t tokens[] = {256, 'a', 0, 300, 'b'};
+    char text[] = "a\0b";
     const struct wf_generation g = {.tokens = tokens,
                                     .n_prompt = 1,
                                     .n_tokens = 5,
+                                    .text = text,
+                                    .text_len = sizeof text - 1,
+                                    .seed = 7,
                                     .stop = WF_GENERATE_STOP_CONTEXT,
                                     .prompt_seconds = 0.25,
                                     .seconds = 2};
-    assert_int_equal(wf_codec_open(&codec, NULL, 301, NULL), WEFT_OK);
+    assert_int_equal(wf_codec_open(&codec, NULL, 257, NULL), WEFT_OK);
     j = (struct wf_json){.out = tmpfile()};
-    assert_int_equal(wf_generation_write_json(&j, &g, &codec, 7, NULL), WEFT_OK);
+    assert_int_equal(wf_generation_write_json(&j, &g, &codec, NULL), WEFT_OK);
     assert_string_equal(text_of(&j),
                         "{\"prompt\":[256],\"tokens\":[97,0,300,98],\"text\":\"a\xef\xbf\xbd"
                         "b\",\"stopped\":\"context\",\"seed\":7,\"prompt_ms\":250,"
@@ -203,7 +214,7 @@ static void check_convert(void **state)
     assert_int_not_equal(wf_convert_to_hf(w, folder_in(&dir, "hf"), &o, &r, NULL), WEFT_OK);
 
     assert_int_equal(wf_convert_to_checkpoint(w, folder_in(&dir, "ck"), &o, &r, NULL), WEFT_OK);
-    assert_true(r.n_tensors == 52 && r.tokenizer_error[0] == '\0');
+    assert_true(r.n_tensors == 52 && r.note[0] == '\0');
     hash_of(folder_in(&dir, "ck"), got);
     assert_string_equal(got, want);
     wf_weights_free(w);
@@ -215,11 +226,13 @@ static void check_convert(void **state)
 
 /* -- generate ------------------------------------------------------------------------------ */
 
-static enum weft_status count_token(void *ctx, int32_t token, struct weft_error *err)
+static enum weft_status count_token(void *ctx, const char *bytes, size_t len,
+                                    struct weft_error *err)
 {
     size_t *n = ctx;
     (void)err;
-    (void)token;
+    (void)bytes;
+    (void)len;
     return ++*n == 1000 ? WEFT_IO : WEFT_OK;
 }
 
@@ -234,17 +247,18 @@ static void check_generate(void **state)
     size_t n = 0;
     assert_int_equal(wf_load_open(TINY, &w, NULL), WEFT_OK);
     assert_int_equal(wf_generate_open_codec(w, &codec, NULL), WEFT_OK);
-    assert_int_equal(wf_generate_encode(&codec, "text", &tokens, &n, NULL), WEFT_USAGE);
+    assert_int_equal(wf_generate_encode(&codec, "text", 4, true, -1, &tokens, &n, NULL),
+                     WEFT_USAGE);
 
     /* The number of threads does not change the tokens. */
     struct wf_generate_options o = {.prompt = prompt,
                                     .n_prompt = 3,
                                     .max_tokens = 5,
-                                    .end = -1,
+                                    .n_logprobs = WF_GENERATE_NO_LOGPROBS,
                                     .sampling = wf_sampling_defaults(),
                                     .type = WF_DTYPE_F32,
                                     .threads = 1,
-                                    .on_token = count_token,
+                                    .on_text = count_token,
                                     .ctx = &n_seen};
     assert_int_equal(wf_generate(w, &o, &a, NULL), WEFT_OK);
     assert_true(a.n_prompt == 3 && a.n_tokens == 8 && n_seen == 5);
@@ -254,13 +268,16 @@ static void check_generate(void **state)
     assert_memory_equal(a.tokens, b.tokens, 8 * sizeof *a.tokens);
     wf_generation_release(&b);
 
-    o.end = a.tokens[4]; /* the second new token, or an equal one before it */
+    /* The third and second new token: it stops at the second, or an equal one before it. */
+    const int32_t ends[] = {a.tokens[5], a.tokens[4]};
+    o.ends = ends;
+    o.n_ends = 2;
     assert_int_equal(wf_generate(w, &o, &b, NULL), WEFT_OK);
     assert_true(b.stop == WF_GENERATE_STOP_END && b.n_tokens <= 5);
     wf_generation_release(&b);
     wf_generation_release(&a);
 
-    o.end = -1;
+    o.n_ends = 0;
     o.max_tokens = 1000;
     assert_int_equal(wf_generate(w, &o, &b, NULL), WEFT_OK);
     assert_true(b.stop == WF_GENERATE_STOP_CONTEXT && b.n_tokens == 64);
@@ -274,12 +291,92 @@ static void check_generate(void **state)
     (void)state;
 }
 
+/* -- stop strings -------------------------------------------------------------------------- */
+
+/* The text in pieces, what is left of it, and how much is ready after each piece. */
+static struct stop_case {
+    const char *name, *stops[2], *pieces[4], *want;
+    size_t ready[4];
+    bool stopped;
+} stop_cases[] = {
+    {"no stop string", {NULL}, {"ab", "c"}, "abc", {2, 3}, false},
+    {"in one piece", {"b"}, {"abc"}, "a", {1}, true},
+    {"across pieces", {"xyz"}, {"ax", "y", "zb"}, "a", {1, 1, 1}, true},
+    {"a false start", {"xyz"}, {"ax", "x", "yb"}, "axxyb", {1, 2, 5}, false},
+    {"the first of two", {"cd", "bcde"}, {"a", "bcde"}, "a", {1, 1}, true},
+    {"the longer one is held", {"d", "bcx"}, {"a", "b", "c", "e"}, "abce", {1, 1, 1, 4}, false},
+    {"at the beginning", {"a"}, {"a"}, "", {0}, true},
+};
+
+static void check_stop(void **state)
+{
+    const struct stop_case *c = *state;
+    struct wf_stop_text t = {.stops = c->stops};
+    while (t.n_stops < 2 && c->stops[t.n_stops] != NULL)
+        t.n_stops++;
+    for (size_t i = 0; i < 4 && c->pieces[i] != NULL; i++) {
+        wf_stop_text_add(&t, c->pieces[i], strlen(c->pieces[i]));
+        assert_int_equal(t.n_ready, c->ready[i]);
+    }
+    assert_string_equal(t.text.at, c->want);
+    assert_int_equal(t.stopped, c->stopped);
+    wf_stop_text_finish(&t);
+    assert_int_equal(t.n_ready, strlen(c->want));
+    wf_text_release(&t.text);
+}
+
+/* -- several samples and log-probabilities ------------------------------------------------- */
+
+static void check_samples(void **state)
+{
+    static const int32_t prompt[] = {1, 2, 3};
+    struct wf_weights *w = NULL;
+    struct wf_generator *g = NULL;
+    struct wf_generation first, again, alone;
+    struct wf_generate_options o = {.prompt = prompt,
+                                    .n_prompt = 3,
+                                    .max_tokens = 6,
+                                    .n_logprobs = 128,
+                                    .sampling = wf_sampling_defaults(),
+                                    .threads = 1};
+    assert_int_equal(wf_load_open(TINY, &w, NULL), WEFT_OK);
+    assert_int_equal(wf_generator_new(w, &o, &g, NULL), WEFT_OK);
+    assert_int_equal(wf_generator_run(g, 5, &first, NULL), WEFT_OK);
+    assert_int_equal(wf_generator_run(g, 0, &again, NULL), WEFT_OK);
+    wf_generator_free(g);
+    o.sampling.seed += 5;
+    assert_int_equal(wf_generate(w, &o, &alone, NULL), WEFT_OK);
+    assert_memory_equal(first.tokens, alone.tokens, 9 * sizeof *alone.tokens);
+    assert_int_not_equal(memcmp(first.tokens, again.tokens, 9 * sizeof *again.tokens), 0);
+
+    /* All 128 tokens in descending order; their probabilities add up to 1. */
+    for (size_t i = 0; i < 6; i++) {
+        const struct wf_logprob *row = alone.logprobs + i * 129;
+        double sum = 0, own = NAN;
+        for (size_t k = 1; k <= 128; k++) {
+            sum += exp(row[k].logprob);
+            own = row[k].token == row[0].token ? row[k].logprob : own;
+            assert_true(k == 1 || row[k].logprob <= row[k - 1].logprob);
+        }
+        assert_true(fabs(sum - 1) < 1e-9 && own == row[0].logprob);
+        assert_int_equal(row[0].token, alone.tokens[3 + i]);
+    }
+    wf_generation_release(&first);
+    wf_generation_release(&again);
+    wf_generation_release(&alone);
+    wf_weights_free(w);
+    (void)state;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    struct CMUnitTest tests[6 + WEFT_LEN(stop_cases)] = {
         cmocka_unit_test(check_tokenize), cmocka_unit_test(check_json),
         cmocka_unit_test(check_evaluate), cmocka_unit_test(check_convert),
-        cmocka_unit_test(check_generate),
+        cmocka_unit_test(check_generate), cmocka_unit_test(check_samples),
     };
+    for (size_t i = 0; i < WEFT_LEN(stop_cases); i++)
+        tests[6 + i] =
+            (struct CMUnitTest){stop_cases[i].name, check_stop, NULL, NULL, &stop_cases[i]};
     return cmocka_run_group_tests_name("jobs", tests, NULL, NULL) != 0;
 }

@@ -372,6 +372,8 @@ static void expected(const struct wf_sampling *how, double p[N])
         p[i] = 0;
     }
     qsort(order, N, sizeof *order, by_logit);
+    while (k < N && some_logits[order[k]] == some_logits[order[k - 1]])
+        k++; /* as transformers: equally likely tokens are kept */
     for (int i = 0; i < k; i++)
         total += exp((some_logits[order[i]] - some_logits[order[0]]) / how->temperature);
     for (; kept < k && sum / total < how->top_p; kept++) {
@@ -379,6 +381,9 @@ static void expected(const struct wf_sampling *how, double p[N])
             exp((some_logits[order[kept]] - some_logits[order[0]]) / how->temperature);
         sum += p[order[kept]];
     }
+    for (int i = 0; i < N; i++)
+        if (p[i] < how->min_p) /* relative to the most likely token, which has 1 here */
+            p[i] = 0;
     for (int i = 0; i < N; i++)
         all += p[i];
     for (int i = 0; i < N; i++)
@@ -388,10 +393,12 @@ static void expected(const struct wf_sampling *how, double p[N])
 static void check_frequencies(void **state)
 {
     static const struct wf_sampling hows[] = {
-        {1, 0, 1, 1},      {0.7, 0, 1, 2},   {2, 5, 1, 3},     {1, 0, 0.5, 4},
-        {1, 10, 0.8, 5},   {3, 49, 0.99, 6}, {0.01, 0, 1, 7},  {1e-30, 7, 0.9, 8},
-        {1, 1, 1, 9},      {1, 0, 1e-9, 10}, {1000, 0, 1, 11}, {1, 99, 0.3, 12},
-        {1e6, 3, 0.5, 13},
+        {1, 0, 1, 1, 0, 0},      {0.7, 0, 1, 2, 0, 0},     {2, 5, 1, 3, 0, 0},
+        {1, 0, 0.5, 4, 0, 0},    {1, 10, 0.8, 5, 0, 0},    {3, 49, 0.99, 6, 0, 0},
+        {0.01, 0, 1, 7, 0, 0},   {1e-30, 7, 0.9, 8, 0, 0}, {1, 1, 1, 9, 0, 0},
+        {1, 0, 1e-9, 10, 0, 0},  {1000, 0, 1, 11, 0, 0},   {1, 99, 0.3, 12, 0, 0},
+        {1e6, 3, 0.5, 13, 0, 0}, {1, 0, 1, 14, 0.3, 0},    {2, 20, 0.9, 15, 0.2, 0},
+        {1, 0, 0.5, 16, 1, 0},
     };
     enum { DRAWS = 20000 };
     struct wf_candidate work[N];
@@ -429,19 +436,39 @@ static void check_temperature_zero(void **state)
 {
     static const float logits[] = {-1, 3, 2, 3, -INFINITY, 0};
     struct wf_candidate work[WEFT_LEN(logits)];
-    static const struct wf_sampling hows[] = {{0, 0, 1, 1}, {0, 3, 0.5, 2}, {1, 1, 1, 3}};
+    static const struct wf_sampling hows[] = {
+        {0, 0, 1, 1, 0, 0}, {0, 3, 0.5, 2, 0, 0}, {1, 0, 1e-9, 3, 0, 0}};
     (void)state;
     for (size_t h = 0; h < WEFT_LEN(hows); h++)
         for (uint64_t i = 0; i < 50; i++)
             assert_int_equal(wf_sample(logits, WEFT_LEN(logits), &hows[h], i, work), 1);
-    assert_int_equal(wf_sample(logits, 1, &(struct wf_sampling){1, 0, 0.5, 1}, 0, work), 0);
+    assert_int_equal(wf_sample(logits, 1, &(struct wf_sampling){1, 0, 0.5, 1, 0, 0}, 0, work),
+                     0);
+}
+
+/* The penalty of transformers: once per token, however often the token occurs. */
+static void check_penalty(void **state)
+{
+    float logits[] = {3, -2, 0, 5, 0, 0};
+    const int32_t tokens[] = {1, 0, 1, 0, 2, 0};
+    unsigned char seen[4] = {0};
+    (void)state;
+    wf_sample_penalize(logits, tokens, 5, 2, seen);
+    assert_true(logits[0] == 1.5F && logits[1] == -4 && logits[2] == 0 && logits[3] == 5);
+    wf_sample_penalize(logits, tokens, 5, 0, seen);
+    wf_sample_penalize(logits, tokens, 5, 1, seen);
+    assert_true(logits[0] == 1.5F && logits[1] == -4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(seen[i], 0);
 }
 
 static void check_sampling_settings(void **state)
 {
-    static const struct wf_sampling bad[] = {{-1, 0, 1, 0},       {NAN, 0, 1, 0},
-                                             {INFINITY, 0, 1, 0}, {1, 0, 0, 0},
-                                             {1, 0, 1.01, 0},     {1, 0, NAN, 0}};
+    static const struct wf_sampling bad[] = {
+        {-1, 0, 1, 0, 0, 0},   {NAN, 0, 1, 0, 0, 0},  {INFINITY, 0, 1, 0, 0, 0},
+        {1, 0, 0, 0, 0, 0},    {1, 0, 1.01, 0, 0, 0}, {1, 0, NAN, 0, 0, 0},
+        {1, 0, 1, 0, -0.1, 0}, {1, 0, 1, 0, 1.1, 0},  {1, 0, 1, 0, NAN, 0},
+        {1, 0, 1, 0, 0, -1},   {1, 0, 1, 0, 0, NAN},  {1, 0, 1, 0, 0, 1e-4}};
     (void)state;
     for (size_t i = 0; i < WEFT_LEN(bad); i++)
         assert_int_equal(wf_sampling_check(&bad[i], NULL), WEFT_USAGE);
@@ -449,7 +476,7 @@ static void check_sampling_settings(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[2 * WEFT_LEN(cases) + 6];
+    struct CMUnitTest tests[2 * WEFT_LEN(cases) + 7];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(cases); i++) {
         tests[n++] = (struct CMUnitTest){cases[i].name, check_logits, NULL, NULL, &cases[i]};
@@ -462,5 +489,6 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_frequencies);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_temperature_zero);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_sampling_settings);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(check_penalty);
     return cmocka_run_group_tests_name("infer", tests, NULL, NULL) != 0;
 }

@@ -58,6 +58,33 @@ static void check_golden(void **state)
     (void)state;
 }
 
+/* Field 2 is the step 29, field 7 a message whose field 1 is START = 1. */
+static void check_start(void **state)
+{
+    static const unsigned char want[] = {0x10, 29, 0x3a, 2, 0x08, 1};
+    char *bytes = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&bytes, &len);
+    wf_tensorboard_put_start(out, 29, 0);
+    fclose(out);
+    assert_int_equal(len, 12 + sizeof want + 4);
+    assert_memory_equal(bytes + 12, want, sizeof want);
+    free(bytes);
+    (void)state;
+}
+
+/* A clock of whole seconds would return a whole number in every call. */
+static void check_clock(void **state)
+{
+    int fractions = 0;
+    for (int i = 0; i < 20; i++) {
+        double now = wf_tensorboard_now();
+        fractions += now != floor(now);
+    }
+    assert_true(fractions > 0);
+    (void)state;
+}
+
 static uint64_t little(const unsigned char *at, int n)
 {
     uint64_t value = 0;
@@ -111,14 +138,14 @@ static void check_file(void **state)
     unsigned char bytes[4096];
     const struct wf_metrics_record r = {.step = 300, .loss = NAN, .grad_norm = 1, .lr = 3e-4};
 
-    assert_int_equal(wf_tensorboard_new(f.path, &tb, NULL), WEFT_OK);
-    assert_int_equal(count_records(bytes, read_only_file(&f, bytes, sizeof bytes)), 1);
+    assert_int_equal(wf_tensorboard_new(f.path, 1, &tb, NULL), WEFT_OK);
+    assert_int_equal(count_records(bytes, read_only_file(&f, bytes, sizeof bytes)), 2);
 
     wf_tensorboard_step(tb, &r, 1.5e9);
     wf_tensorboard_scalar(tb, 300, "val_loss", 2.5, 1.5e9);
     assert_int_equal(wf_tensorboard_flush(tb, NULL), WEFT_OK);
     size_t len = read_only_file(&f, bytes, sizeof bytes);
-    assert_int_equal(count_records(bytes, len), 8); /* before it is closed */
+    assert_int_equal(count_records(bytes, len), 9); /* before it is closed */
 
     /* A tag of four letters, followed by NaN as a float. */
     static const unsigned char nan_loss[] = {0x0a, 4, 'l', 'o',  's', 's',
@@ -156,7 +183,7 @@ static void check_errors(void **state)
 {
     struct wf_tensorboard *tb = NULL;
     struct weft_error err = {.msg = ""};
-    assert_int_equal(wf_tensorboard_new("/dev/null/x", &tb, &err), WEFT_IO);
+    assert_int_equal(wf_tensorboard_new("/dev/null/x", 1, &tb, &err), WEFT_IO);
     assert_true(err.msg[0] != '\0' && tb == NULL);
     (void)state;
 }
@@ -166,7 +193,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_crc),    cmocka_unit_test(check_golden),
         cmocka_unit_test(check_file),   cmocka_unit_test(check_long_tag),
-        cmocka_unit_test(check_errors),
+        cmocka_unit_test(check_errors), cmocka_unit_test(check_start),
+        cmocka_unit_test(check_clock),
     };
     return cmocka_run_group_tests_name("tensorboard", tests, NULL, NULL) != 0;
 }

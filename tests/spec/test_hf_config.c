@@ -270,7 +270,7 @@ static void check_round_trip(const struct weft_model *m)
 {
     struct wf_text text = {0};
     struct weft_error err = {.msg = ""};
-    struct wf_hf_metadata about = {"bfloat16", -1, 2};
+    struct wf_hf_metadata about = {.dtype = "bfloat16", .eos = "2"};
     assert_int_equal(wf_hf_config_write(m, &about, &text, &err), WEFT_OK);
     struct weft_model again;
     enum weft_status st = wf_hf_config_parse(text.at, text.len, "again", &again, &err);
@@ -305,7 +305,7 @@ static void check_written_keys(void **state)
     assert_int_equal(weft_model_find("llama3-405b", &m, NULL), WEFT_OK);
     m.residual_block_layers = 3;
     struct wf_text text = {0};
-    struct wf_hf_metadata about = {"float32", 128000, -1};
+    struct wf_hf_metadata about = {.dtype = "float32", .bos = "128000"};
     assert_int_equal(wf_hf_config_write(&m, &about, &text, NULL), WEFT_OK);
     json_t *root = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(root);
@@ -322,7 +322,7 @@ static void check_written_keys(void **state)
                          &new_theta, "rms_norm_eps", &eps, "residual_block_layers",
                          &block_layers, "bos_token_id", &bos, "eos_token_id");
     assert_int_equal(st, 0);
-    assert_string_equal(architecture, "LlamaForCausalLM");
+    assert_string_equal(architecture, "WeftLlamaForCausalLM");
     assert_string_equal(torch_dtype, "float32");
     assert_string_equal(dtype, "float32");
     assert_string_equal(old_type, "llama3");
@@ -340,7 +340,7 @@ static void check_write_error(void **state)
     (void)state;
     struct wf_text text = {0};
     struct weft_error err;
-    struct wf_hf_metadata about = {"float32", -1, -1};
+    struct wf_hf_metadata about = {.dtype = "float32"};
     assert_int_equal(wf_hf_config_write(&(struct weft_model){0}, &about, &text, &err),
                      WEFT_USAGE);
     assert_int_equal(text.len, 0);

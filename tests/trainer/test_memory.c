@@ -55,7 +55,7 @@ static enum weft_status use_trainer(const struct memory_run *r, struct wf_traine
         if (sample.failure.status != WEFT_OK)
             return WEFT_FAIL(err, sample.failure.status, "%s", sample.failure.msg);
     }
-    return r->save != NULL ? wf_trainer_save(t, r->save, err) : WEFT_OK;
+    return r->save != NULL ? wf_trainer_save(t, r->save, NULL, err) : WEFT_OK;
 }
 
 static enum weft_status compare(const struct memory_run *r, const struct wf_trainer_info *i,

@@ -54,7 +54,7 @@ static void write_checkpoints(struct rig *r)
 {
     struct wf_checkpoint_tensor *tensors = calloc(r->params.n, sizeof *tensors);
     struct wf_text config = {0}, model = {0};
-    const struct wf_hf_metadata metadata = {"float32", -1, -1};
+    const struct wf_hf_metadata metadata = {.dtype = "float32"};
     struct weft_error err = {0};
 
     assert_non_null(tensors);

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include <bzlib.h>
-#include <cmocka.h>
 #include <lzma.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <cmocka.h>
 
 #include "base/error.h"
 #include "training/unpack/unpack.h"
@@ -57,8 +57,8 @@ static size_t pack_xz(char *out, size_t room, const char *text, size_t len)
 static size_t pack_bzip2(char *out, size_t room, const char *text, size_t len)
 {
     unsigned n = (unsigned)room;
-    assert_int_equal(
-        BZ2_bzBuffToBuffCompress(out, &n, (char *)text, (unsigned)len, 1, 0, 0), BZ_OK);
+    assert_int_equal(BZ2_bzBuffToBuffCompress(out, &n, (char *)text, (unsigned)len, 1, 0, 0),
+                     BZ_OK);
     return n;
 }
 

@@ -1,4 +1,4 @@
-/* Sampling with temperature, top-k and top-p. */
+/* Sampling with a repetition penalty, temperature, top-k, top-p and min-p. */
 #include "compute/model/infer_sample.h"
 
 #include <math.h>
@@ -25,6 +25,14 @@ enum weft_status wf_sampling_check(const struct wf_sampling *how, struct weft_er
         return WEFT_FAIL(err, WEFT_USAGE,
                          "top-p %g is out of range (expected more than 0, at most 1)",
                          how->top_p);
+    if (!(how->min_p >= 0 && how->min_p <= 1))
+        return WEFT_FAIL(err, WEFT_USAGE, "min-p %g is out of range (expected 0 to 1)",
+                         how->min_p);
+    if (how->repetition_penalty != 0 &&
+        !(how->repetition_penalty >= 0.001 && how->repetition_penalty <= 1000))
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "repetition penalty %g is out of range (expected 0.001 to 1000)",
+                         how->repetition_penalty);
     return WEFT_OK;
 }
 
@@ -102,14 +110,42 @@ static int32_t draw_from_all(const float *logits, size_t n, const struct wf_samp
     return last;
 }
 
+/* Removes the k most likely candidates from the heap, and those that are as likely as the last
+ * of them.  Returns their number. */
+static size_t pop_top(struct wf_candidate *work, size_t *heap_size, size_t k)
+{
+    size_t n = 0;
+    float last = 0;
+    while (*heap_size > 0 && (n < k || work[0].logit == last)) {
+        last = pop(work, heap_size).logit;
+        n++;
+    }
+    return n;
+}
+
+/* Draws one of the n_candidates most likely of n tokens. */
+static int32_t draw_from(const struct wf_candidate *work, size_t n, size_t n_candidates,
+                         float max, double temperature, double u)
+{
+    double total = 0, sum = 0;
+    for (size_t i = 0; i < n_candidates; i++)
+        total += weight(removed(work, n, i).logit, max, temperature);
+    for (size_t i = 0; i < n_candidates; i++) {
+        sum += weight(removed(work, n, i).logit, max, temperature);
+        if (sum > u * total)
+            return removed(work, n, i).token;
+    }
+    return removed(work, n, n_candidates - 1).token;
+}
+
 int32_t wf_sample(const float *logits, size_t n, const struct wf_sampling *how,
                   uint64_t position, struct wf_candidate *work)
 {
     if (how->temperature == 0)
         return argmax(logits, n);
-    double u = uniform(how->seed, position), total = 0, share = 0, sum = 0;
+    double u = uniform(how->seed, position), total = 0, share = 0;
     size_t heap_size = n, k = how->top_k == 0 || how->top_k > n ? n : how->top_k, n_removed = 0;
-    if (k == n && how->top_p >= 1)
+    if (k == n && how->top_p >= 1 && how->min_p <= 0)
         return draw_from_all(logits, n, how, u);
 
     for (size_t i = 0; i < n; i++)
@@ -118,27 +154,43 @@ int32_t wf_sample(const float *logits, size_t n, const struct wf_sampling *how,
         sift(work, n, i);
 
     float max = work[0].logit;
-    if (k == n)
+    if (k == n) {
         for (size_t i = 0; i < n; i++)
             total += weight(logits[i], max, how->temperature);
-    else /* top_p refers to the k tokens, so their sum comes first */
-        for (n_removed = 0; n_removed < k; n_removed++)
-            total += weight(pop(work, &heap_size).logit, max, how->temperature);
-    /* Keep the smallest number of tokens, at least one, whose total probability reaches
-     * top_p. */
+    } else { /* top_p refers to the k tokens, so their sum comes first */
+        k = n_removed = pop_top(work, &heap_size, k);
+        for (size_t i = 0; i < k; i++)
+            total += weight(removed(work, n, i).logit, max, how->temperature);
+    }
+
+    /* Keep the smallest number of tokens, at least one, whose total probability reaches top_p.
+     * Of these, keep those whose probability reaches min_p times that of the first. */
     size_t n_candidates = 0;
     while (n_candidates < k && (n_candidates == 0 || share < how->top_p * total)) {
         if (n_candidates == n_removed) {
             pop(work, &heap_size);
             n_removed++;
         }
-        share += weight(removed(work, n, n_candidates++).logit, max, how->temperature);
+        double w = weight(removed(work, n, n_candidates).logit, max, how->temperature);
+        if (w < how->min_p)
+            break;
+        share += w;
+        n_candidates++;
     }
+    return draw_from(work, n, n_candidates, max, how->temperature, u);
+}
 
-    for (size_t i = 0; i < n_candidates; i++) {
-        sum += weight(removed(work, n, i).logit, max, how->temperature);
-        if (sum > u * share)
-            return removed(work, n, i).token;
+void wf_sample_penalize(float *logits, const int32_t *tokens, size_t n_tokens, double penalty,
+                        unsigned char *seen)
+{
+    if (penalty == 0 || penalty == 1)
+        return;
+    for (size_t i = 0; i < n_tokens; i++) {
+        float *logit = &logits[tokens[i]];
+        if (!seen[tokens[i]])
+            *logit = *logit < 0 ? *logit * (float)penalty : *logit / (float)penalty;
+        seen[tokens[i]] = 1;
     }
-    return removed(work, n, n_candidates - 1).token;
+    for (size_t i = 0; i < n_tokens; i++)
+        seen[tokens[i]] = 0;
 }

@@ -337,15 +337,20 @@ static enum weft_status parse_model(const struct config *c, struct weft_model *m
                         "weights of type F32, BF16 and F16; use the model before it was "
                         "quantized");
 
-    if (strcmp(type, "gpt2") == 0)
+    bool blocks = strncmp(type, "weft_", 5) == 0; /* with block attention residuals */
+    const char *plain = blocks ? type + 5 : type;
+    if (strcmp(plain, "gpt2") == 0)
         WEFT_TRY(parse_gpt2(c, m));
-    else if (strcmp(type, "llama") == 0)
+    else if (strcmp(plain, "llama") == 0)
         WEFT_TRY(parse_llama(c, m));
     else
         return FAIL_KEY(c, "model_type", "is '%s': weft reads gpt2 and llama",
                         wf_printable(type).at);
 
     WEFT_TRY(get_size(c, "residual_block_layers", NULL, &m->residual_block_layers));
+    if (blocks && m->residual_block_layers == 0)
+        return FAIL_KEY(c, "residual_block_layers", "is missing or 0; model_type '%s' needs it",
+                        type);
     struct weft_error why;
     if (weft_model_check(m, &why) != WEFT_OK)
         return WEFT_FAIL(c->err, WEFT_CKPT, "%.160s: %s", c->path, why.msg);

@@ -98,8 +98,8 @@ static enum weft_status open_config(const char *path, json_t *config, struct wf_
         return WEFT_OK;
     snprintf(name, sizeof name, "%.240s: chat_template", path);
     json_t *tokens = special_tokens(config);
-    enum weft_status st =
-        wf_chat_new(json_string_value(found), json_string_length(found), name, tokens, out, err);
+    enum weft_status st = wf_chat_new(json_string_value(found), json_string_length(found), name,
+                                      tokens, out, err);
     json_decref(tokens);
     return st;
 }
@@ -182,9 +182,9 @@ enum weft_status wf_chat_render_part(const struct wf_chat *c, json_t *record, si
     bool failed = some == NULL || variables == NULL;
     for (size_t i = 0; !failed && i < n_messages && i < json_array_size(all); i++)
         failed = json_array_append(some, json_array_get(all, i)) != 0;
-    failed = failed || json_object_set_new(variables, "messages", some) != 0 ||
-             json_object_set_new(variables, "add_generation_prompt",
-                                 json_boolean(add_prompt)) != 0;
+    failed =
+        failed || json_object_set_new(variables, "messages", some) != 0 ||
+        json_object_set_new(variables, "add_generation_prompt", json_boolean(add_prompt)) != 0;
 
     for (size_t i = 0; !failed && i < WEFT_LEN(optional); i++) {
         json_t *value = json_object_get(record, optional[i]);

@@ -96,9 +96,9 @@ static size_t trim_end(const struct wf_text *whole, size_t begin, size_t end,
     if (json_is_string(content) && n > 0) {
         struct wf_chat_span part = trim(json_string_value(content), 0, n);
         size_t len = part.end - part.begin;
-        has_mark = trimmed - begin < len || memcmp(whole->at + trimmed - len,
-                                                   json_string_value(content) + part.begin,
-                                                   len) != 0;
+        has_mark =
+            trimmed - begin < len || memcmp(whole->at + trimmed - len,
+                                            json_string_value(content) + part.begin, len) != 0;
     }
     return has_mark ? trimmed : end;
 }
@@ -133,8 +133,8 @@ static enum weft_status find_answer(const struct wf_chat *c, json_t *record, siz
 
     if (st == WEFT_OK) {
         size_t begin = common(&prompt.text, &out->text), end = upto.text.len;
-        bool found = begin == prompt.text.len ||
-                     common(&before.text, &out->text) == before.text.len;
+        bool found =
+            begin == prompt.text.len || common(&before.text, &out->text) == before.text.len;
         if (common(&upto.text, &out->text) < upto.text.len)
             found = found && find_end(&out->text, &upto.text, begin, content, &end);
         st = found ? add_answer(out, begin, trim_end(&out->text, begin, end, content), err)

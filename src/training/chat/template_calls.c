@@ -106,9 +106,9 @@ static struct wf_tpl_value split_words(struct wf_tpl_run *r, struct wf_tpl_strin
     while (r->status == WEFT_OK) {
         s = wf_tpl_strip(s, NULL, true, false).s;
         size_t n = 0;
-        while (n < s.len && wf_tpl_strip((struct wf_tpl_string){s.at + n, s.len - n}, NULL,
-                                         true, false)
-                                    .s.len == s.len - n)
+        while (n < s.len &&
+               wf_tpl_strip((struct wf_tpl_string){s.at + n, s.len - n}, NULL, true, false)
+                       .s.len == s.len - n)
             n += wf_tpl_char_bytes(s.at + n, s.len - n);
         if (n == 0)
             break;

@@ -91,9 +91,8 @@ struct wf_tpl_value wf_tpl_element(struct wf_tpl_run *r, struct wf_tpl_value v,
         return at_index(r, v, key.kind == WF_TPL_INT ? key.i : key.b, line);
     if (key.kind == WF_TPL_STRING && v.kind == WF_TPL_LOOP)
         return loop_attribute(r, v.loop, key.s, line);
-    return wf_tpl_undefined(key.kind == WF_TPL_STRING
-                                ? key.s
-                                : (struct wf_tpl_string){"an element", 10});
+    return wf_tpl_undefined(
+        key.kind == WF_TPL_STRING ? key.s : (struct wf_tpl_string){"an element", 10});
 }
 
 struct wf_tpl_value wf_tpl_attribute(struct wf_tpl_run *r, struct wf_tpl_value v,
@@ -327,9 +326,8 @@ static void eval_args(struct wf_tpl_run *r, const struct wf_tpl_node *list,
     out->n = 0;
     for (; list != NULL && out->n < WF_TPL_MAX_ARGS; list = list->next, out->n++) {
         out->at[out->n] = wf_tpl_eval(r, list->a);
-        out->names[out->n] = list->value.kind == WF_TPL_STRING
-                                 ? list->value.s
-                                 : (struct wf_tpl_string){"", 0};
+        out->names[out->n] =
+            list->value.kind == WF_TPL_STRING ? list->value.s : (struct wf_tpl_string){"", 0};
     }
 }
 

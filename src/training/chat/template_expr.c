@@ -88,8 +88,7 @@ static struct wf_tpl_node *parse_item(struct wf_tpl_parser *p, struct wf_tpl_nod
     }
     wf_tpl_expect(p, "]");
 
-    struct wf_tpl_node *node =
-        make(p, slice ? WF_TPL_SLICE : WF_TPL_ITEM, of, parts[0]);
+    struct wf_tpl_node *node = make(p, slice ? WF_TPL_SLICE : WF_TPL_ITEM, of, parts[0]);
     node->c = parts[1];
     node->d = parts[2];
     if (!slice && parts[0] == NULL)
@@ -341,11 +340,11 @@ static const struct {
     enum wf_tpl_operator code;
     int level;
 } operators[] = {
-    {"==", WF_TPL_EQ, 0},  {"!=", WF_TPL_NE, 0},  {"<=", WF_TPL_LE, 0},
-    {">=", WF_TPL_GE, 0},  {"<", WF_TPL_LT, 0},   {">", WF_TPL_GT, 0},
-    {"in", WF_TPL_IN, 0},  {"+", WF_TPL_ADD, 1},  {"-", WF_TPL_SUB, 1},
+    {"==", WF_TPL_EQ, 0},    {"!=", WF_TPL_NE, 0}, {"<=", WF_TPL_LE, 0},
+    {">=", WF_TPL_GE, 0},    {"<", WF_TPL_LT, 0},  {">", WF_TPL_GT, 0},
+    {"in", WF_TPL_IN, 0},    {"+", WF_TPL_ADD, 1}, {"-", WF_TPL_SUB, 1},
     {"~", WF_TPL_CONCAT, 2}, {"*", WF_TPL_MUL, 3}, {"//", WF_TPL_FLOOR_DIV, 3},
-    {"/", WF_TPL_DIV, 3},  {"%", WF_TPL_MOD, 3},
+    {"/", WF_TPL_DIV, 3},    {"%", WF_TPL_MOD, 3},
 };
 
 static bool accept_operator(struct wf_tpl_parser *p, int level, enum wf_tpl_operator *code)

@@ -340,8 +340,9 @@ static struct wf_tpl_value filter_map(struct wf_tpl_run *r, struct wf_tpl_value 
     if (what.kind != WF_TPL_STRING || (!named && !wf_tpl_has_filter(what.s)))
         return wf_tpl_raise(r, line, "map: the attribute or the filter is not supported");
     for (size_t i = 0; i < items->n && r->status == WEFT_OK; i++) {
-        struct wf_tpl_value v = named ? wf_tpl_element(r, items->at[i], what, line)
-                                      : wf_tpl_apply_filter(r, what.s, items->at[i], &more, line);
+        struct wf_tpl_value v = named
+                                    ? wf_tpl_element(r, items->at[i], what, line)
+                                    : wf_tpl_apply_filter(r, what.s, items->at[i], &more, line);
         wf_tpl_push(r, out.list, v.kind == WF_TPL_UNDEFINED ? other : v);
     }
     return out;
@@ -429,14 +430,29 @@ static const struct {
     const char *name;
     enum test_code code;
 } tests[] = {
-    {"defined", TEST_DEFINED},   {"undefined", TEST_UNDEFINED}, {"none", TEST_NONE},
-    {"string", TEST_STRING},     {"mapping", TEST_MAPPING},     {"sequence", TEST_SEQUENCE},
-    {"iterable", TEST_ITERABLE}, {"number", TEST_NUMBER},       {"integer", TEST_INTEGER},
-    {"float", TEST_FLOAT},       {"boolean", TEST_BOOLEAN},     {"true", TEST_TRUE},
-    {"false", TEST_FALSE},       {"callable", TEST_CALLABLE},   {"odd", TEST_ODD},
-    {"even", TEST_EVEN},         {"divisibleby", TEST_DIVISIBLE}, {"equalto", TEST_EQUAL},
-    {"eq", TEST_EQUAL},          {"ne", TEST_UNEQUAL},          {"in", TEST_IN},
-    {"==", TEST_EQUAL},          {"!=", TEST_UNEQUAL},
+    {"defined", TEST_DEFINED},
+    {"undefined", TEST_UNDEFINED},
+    {"none", TEST_NONE},
+    {"string", TEST_STRING},
+    {"mapping", TEST_MAPPING},
+    {"sequence", TEST_SEQUENCE},
+    {"iterable", TEST_ITERABLE},
+    {"number", TEST_NUMBER},
+    {"integer", TEST_INTEGER},
+    {"float", TEST_FLOAT},
+    {"boolean", TEST_BOOLEAN},
+    {"true", TEST_TRUE},
+    {"false", TEST_FALSE},
+    {"callable", TEST_CALLABLE},
+    {"odd", TEST_ODD},
+    {"even", TEST_EVEN},
+    {"divisibleby", TEST_DIVISIBLE},
+    {"equalto", TEST_EQUAL},
+    {"eq", TEST_EQUAL},
+    {"ne", TEST_UNEQUAL},
+    {"in", TEST_IN},
+    {"==", TEST_EQUAL},
+    {"!=", TEST_UNEQUAL},
 };
 
 bool wf_tpl_has_test(struct wf_tpl_string name)

@@ -17,8 +17,7 @@ void wf_tpl_fail(struct wf_tpl_parser *p, uint32_t line, const char *format, ...
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    p->status =
-        WEFT_FAIL(p->err, WEFT_DATA, "%.160s:%u: %s", p->t->name, (unsigned)line, text);
+    p->status = WEFT_FAIL(p->err, WEFT_DATA, "%.160s:%u: %s", p->t->name, (unsigned)line, text);
     p->at = p->end;
     p->token = (struct wf_tpl_token){.kind = WF_TPL_TOKEN_END, .line = line};
 }
@@ -297,7 +296,8 @@ void wf_tpl_next(struct wf_tpl_parser *p)
     } else {
         size_t n = operator_length(p);
         if (n == 0) {
-            wf_tpl_fail(p, p->line, "unexpected character '%c'", isprint((unsigned char)c) ? c : '?');
+            wf_tpl_fail(p, p->line, "unexpected character '%c'",
+                        isprint((unsigned char)c) ? c : '?');
             return;
         }
         p->token.kind = WF_TPL_TOKEN_OPERATOR;

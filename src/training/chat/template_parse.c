@@ -150,8 +150,8 @@ static struct wf_tpl_node *parse_statement(struct wf_tpl_parser *p)
         return parse_generation(p);
 
     if (jump) {
-        struct wf_tpl_node *node = wf_tpl_node_new(
-            p, wf_tpl_token_is(p, "break") ? WF_TPL_BREAK : WF_TPL_CONTINUE);
+        struct wf_tpl_node *node =
+            wf_tpl_node_new(p, wf_tpl_token_is(p, "break") ? WF_TPL_BREAK : WF_TPL_CONTINUE);
         if (p->n_loops == 0)
             wf_tpl_fail(p, word.line, "'%.*s' outside of a loop", (int)word.text.len,
                         word.text.at);

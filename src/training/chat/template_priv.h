@@ -8,11 +8,11 @@
 #include "training/chat/template.h"
 
 enum {
-    WF_TPL_MAX_DEPTH = 100,                 /* nesting of expressions, blocks and calls */
-    WF_TPL_MAX_STEPS = 20 * 1000 * 1000,    /* nodes that a run may evaluate */
-    WF_TPL_MAX_MEMORY = 256 * 1024 * 1024,  /* bytes of values of a run */
-    WF_TPL_MAX_OUTPUT = 64 * 1024 * 1024,   /* bytes of output */
-    WF_TPL_MAX_ARGS = 8,                    /* arguments of a call */
+    WF_TPL_MAX_DEPTH = 100,                /* nesting of expressions, blocks and calls */
+    WF_TPL_MAX_STEPS = 20 * 1000 * 1000,   /* nodes that a run may evaluate */
+    WF_TPL_MAX_MEMORY = 256 * 1024 * 1024, /* bytes of values of a run */
+    WF_TPL_MAX_OUTPUT = 64 * 1024 * 1024,  /* bytes of output */
+    WF_TPL_MAX_ARGS = 8,                   /* arguments of a call */
 };
 
 /* -- memory -------------------------------------------------------------------------------- */
@@ -39,12 +39,12 @@ enum wf_tpl_kind {
     WF_TPL_INT,
     WF_TPL_FLOAT,
     WF_TPL_STRING,
-    WF_TPL_LIST,      /* also tuples */
-    WF_TPL_DICT,      /* also namespaces */
-    WF_TPL_LOOP,      /* the variable `loop` */
+    WF_TPL_LIST, /* also tuples */
+    WF_TPL_DICT, /* also namespaces */
+    WF_TPL_LOOP, /* the variable `loop` */
     WF_TPL_MACRO,
-    WF_TPL_METHOD,    /* a method of `self` */
-    WF_TPL_FUNCTION,  /* a global function */
+    WF_TPL_METHOD,   /* a method of `self` */
+    WF_TPL_FUNCTION, /* a global function */
 };
 
 struct wf_tpl_string {
@@ -328,8 +328,7 @@ size_t wf_tpl_find(struct wf_tpl_string s, struct wf_tpl_string part, size_t fro
 struct wf_tpl_value wf_tpl_replace(struct wf_tpl_run *r, struct wf_tpl_string s,
                                    struct wf_tpl_string from, struct wf_tpl_string to,
                                    int64_t count, uint32_t line);
-struct wf_tpl_value wf_tpl_change_case(struct wf_tpl_run *r, struct wf_tpl_string s,
-                                       char how);
+struct wf_tpl_value wf_tpl_change_case(struct wf_tpl_run *r, struct wf_tpl_string s, char how);
 /* Returns argument `i`, or the one with this name; UNDEFINED if there is none. */
 struct wf_tpl_value wf_tpl_arg(const struct wf_tpl_args *args, size_t i, const char *name);
 

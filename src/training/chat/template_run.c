@@ -145,8 +145,9 @@ static void exec_generation(struct wf_tpl_run *r, const struct wf_tpl_node *node
     struct wf_template_output *out = r->output;
     size_t begin = r->out->len;
     if (r->in_macro) {
-        wf_tpl_raise(r, node->line, "a generation block within a macro or a set block is not "
-                                    "supported");
+        wf_tpl_raise(r, node->line,
+                     "a generation block within a macro or a set block is not "
+                     "supported");
         return;
     }
     wf_tpl_exec(r, node->list);
@@ -245,9 +246,8 @@ enum weft_status wf_template_render(const struct wf_template *t, json_t *variabl
                            .err = err};
     const char *key;
     json_t *value;
-    json_object_foreach(variables, key, value)
-        wf_tpl_put(&r, &globals.names, wf_tpl_copy(&r, key, strlen(key)),
-                   wf_tpl_from_json(&r, value));
+    json_object_foreach(variables, key, value) wf_tpl_put(
+        &r, &globals.names, wf_tpl_copy(&r, key, strlen(key)), wf_tpl_from_json(&r, value));
     if (r.status == WEFT_OK)
         wf_tpl_exec(&r, t->body);
     wf_tpl_arena_release(&r.arena);

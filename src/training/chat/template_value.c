@@ -232,8 +232,7 @@ static struct wf_tpl_value list_from_json(struct wf_tpl_run *r, json_t *j)
     struct wf_tpl_value v = wf_tpl_new_list(r);
     size_t i;
     json_t *element;
-    json_array_foreach(j, i, element)
-        wf_tpl_push(r, v.list, wf_tpl_from_json(r, element));
+    json_array_foreach(j, i, element) wf_tpl_push(r, v.list, wf_tpl_from_json(r, element));
     return v;
 }
 

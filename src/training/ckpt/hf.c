@@ -24,6 +24,7 @@ enum {
 };
 
 static const char single_file[] = "model.safetensors";
+static const char head_name[] = "lm_head.weight";
 static const char index_file[] = "model.safetensors.index.json";
 
 /* A tensor and its name in current versions of transformers. */
@@ -35,6 +36,8 @@ struct tensor_ref {
 
 struct wf_hf {
     char *dir; /* owned */
+    /* The lm_head.weight of a tied model, which is only compared; a NULL tensor: none. */
+    struct wf_hf_location head;
     struct weft_model model;
     struct wf_safetensors **files; /* owned; sorted by name */
     size_t n_files;
@@ -53,7 +56,7 @@ static bool has_prefix(const char *s, const char *prefix)
  * of a tied weight. */
 static bool is_ignored(const struct weft_model *m, const char *name)
 {
-    if (m->tied && strcmp(name, "lm_head.weight") == 0)
+    if (m->tied && strcmp(name, head_name) == 0)
         return true;
     if (m->arch == WEFT_ARCH_GPT2)
         return wf_path_ends_in(name, ".attn.bias") ||
@@ -281,6 +284,8 @@ static enum weft_status add_tensors(struct wf_hf *hf, const struct wf_safetensor
     for (size_t i = 0; i < wf_safetensors_count(file); i++) {
         const struct wf_safetensors_tensor *t = wf_safetensors_at(file, i);
         struct tensor_ref *to = &hf->tensors[hf->n_tensors];
+        if (hf->model.tied && strcmp(t->name, head_name) == 0)
+            hf->head = (struct wf_hf_location){file, t};
         if (is_ignored(&hf->model, t->name))
             continue;
         *to = (struct tensor_ref){canonical_name(&hf->model, t->name), file, t};
@@ -312,7 +317,7 @@ static enum weft_status list_tensors(struct wf_hf *hf, struct weft_error *err)
                              wf_printable(a->tensor->name).at);
     }
 
-    if (!hf->model.tied && find(hf, "lm_head.weight") == NULL)
+    if (!hf->model.tied && find(hf, head_name) == NULL)
         return WEFT_FAIL(err, WEFT_CKPT,
                          "%.160s has no lm_head.weight, and tie_word_embeddings in config.json "
                          "is not true; weights are missing, or the model is tied",
@@ -426,6 +431,55 @@ enum weft_status wf_hf_read(const struct wf_hf *hf, const char *name, uint32_t n
     return wf_safetensors_read(found.file, found.tensor, 0, found.tensor->n, out, err);
 }
 
+/* -- tied weights -------------------------------------------------------------------------- */
+
+/* Compares elements of two tensors as fp32, in pieces.  Sets *same. */
+static enum weft_status compare_values(struct wf_hf_location a, struct wf_hf_location b,
+                                       bool *same, struct weft_error *err)
+{
+    enum { PIECE = 1 << 16 };
+    float *x = malloc(PIECE * sizeof *x), *y = malloc(PIECE * sizeof *y);
+    enum weft_status st = x == NULL || y == NULL
+                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to compare two tensors")
+                              : WEFT_OK;
+    *same = true;
+    for (uint64_t at = 0; st == WEFT_OK && *same && at < a.tensor->n; at += PIECE) {
+        uint64_t n = a.tensor->n - at < PIECE ? a.tensor->n - at : PIECE;
+        st = wf_safetensors_read(a.file, a.tensor, at, n, x, err);
+        if (st == WEFT_OK)
+            st = wf_safetensors_read(b.file, b.tensor, at, n, y, err);
+        if (st == WEFT_OK)
+            *same = memcmp(x, y, (size_t)n * sizeof *x) == 0;
+    }
+    free(x);
+    free(y);
+    return st;
+}
+
+/* Returns an error if a tied model has an lm_head.weight that differs from its embedding: it is
+ * not known which one is meant. */
+static enum weft_status check_tied(const struct wf_hf *hf, struct weft_error *err)
+{
+    const char *name = hf->model.arch == WEFT_ARCH_GPT2 ? "transformer.wte.weight"
+                                                        : "model.embed_tokens.weight";
+    const struct tensor_ref *embedding = find(hf, name);
+    bool same = false;
+    if (hf->head.tensor == NULL || embedding == NULL)
+        return WEFT_OK;
+    struct wf_hf_location input = {embedding->file, embedding->tensor};
+    if (hf->head.tensor->n == input.tensor->n)
+        WEFT_TRY(compare_values(hf->head, input, &same, err));
+    if (same)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_CKPT,
+                     "%.160s: tie_word_embeddings in config.json is true, but lm_head.weight "
+                     "differs from %s; set tie_word_embeddings to false to use lm_head.weight, "
+                     "or remove the tensor",
+                     hf->dir, name);
+}
+
+/* -- names of all tensors ------------------------------------------------------------------ */
+
 /* Walks both sorted lists in parallel and reports the first name that is in only one list. */
 static enum weft_status compare_lists(const struct wf_hf *hf, const char *const *sorted,
                                       size_t n, struct weft_error *err)
@@ -462,5 +516,5 @@ enum weft_status wf_hf_check_names(const struct wf_hf *hf, const char *const *na
     qsort(sorted, n, sizeof *sorted, compare_strings);
     enum weft_status st = compare_lists(hf, sorted, n, err);
     free(sorted);
-    return st;
+    return st == WEFT_OK ? check_tied(hf, err) : st;
 }

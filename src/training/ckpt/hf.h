@@ -30,7 +30,8 @@ struct wf_hf; /* opaque: read-only once open, safe to use from any thread */
  *   - GPT-2 files without the prefix "transformer."; the masks `attn.bias` and
  *     `attn.masked_bias` are ignored;
  *   - Llama files with `rotary_emb.inv_freq`, which is ignored;
- *   - files of models with tied weights that contain `lm_head.weight`, which is ignored.
+ *   - files of models with tied weights that contain `lm_head.weight`, which is only compared
+ *     with the embedding (wf_hf_check_names()).
  * Returns WEFT_CKPT if `dir` is not a Hugging Face model directory or is damaged.  The caller
  * frees *out with wf_hf_free().  Local. */
 enum weft_status wf_hf_open(const char *dir, struct wf_hf **out, struct weft_error *err);
@@ -61,7 +62,9 @@ enum weft_status wf_hf_read(const struct wf_hf *hf, const char *name, uint32_t n
                             const uint64_t *shape, float *out, struct weft_error *err);
 
 /* Returns WEFT_CKPT unless the directory contains exactly the tensors in `names`.  `names` must
- * list all tensors of the model, even if the caller reads only some of them.  Local. */
+ * list all tensors of the model, even if the caller reads only some of them.  Also returns
+ * WEFT_CKPT if the model is tied but has an lm_head.weight that differs from the embedding.
+ * Local. */
 enum weft_status wf_hf_check_names(const struct wf_hf *hf, const char *const *names, size_t n,
                                    struct weft_error *err);
 
@@ -69,10 +72,13 @@ enum weft_status wf_hf_check_names(const struct wf_hf *hf, const char *const *na
 
 struct wf_hf_writer; /* opaque */
 
+struct wf_hf_metadata; /* planning/spec/hf_config.h */
+
 struct wf_hf_write_options {
     enum wf_dtype type;   /* type of all weights: WF_DTYPE_F32 or WF_DTYPE_BF16 */
     uint64_t shard_bytes; /* maximum tensor bytes per file; 0: write one file */
-    int64_t bos, eos;     /* ids of the tokens that begin and end a document; negative: none */
+    /* Borrowed: token ids and other keys of config.json; its dtype is not used.  NULL: none. */
+    const struct wf_hf_metadata *about;
     /* Borrowed: metadata that is written into every file. */
     const struct wf_safetensors_pair *pairs;
     size_t n_pairs;
@@ -87,10 +93,11 @@ struct wf_hf_tensor {
     uint64_t shape[WF_SAFETENSORS_MAX_DIMS];
 };
 
-/* Starts a directory with config.json of the model and the given tensors.  The caller appends
- * the elements of the tensors in the given order.  The directory is written atomically: a
- * temporary directory beside `dir` is renamed to `dir` at the end.  Returns WEFT_USAGE if `dir`
- * exists and is not empty.  Local. */
+/* Starts a directory with config.json of the model and the given tensors.  For a model with
+ * block attention residuals, adds the file with which transformers computes it.  The caller
+ * appends the elements of the tensors in the given order.  The directory is written atomically:
+ * a temporary directory beside `dir` is renamed to `dir` at the end.  Returns WEFT_USAGE if
+ * `dir` exists and is not empty.  Local. */
 enum weft_status wf_hf_writer_new(const char *dir, const struct weft_model *model,
                                   const struct wf_hf_tensor *tensors, size_t n,
                                   const struct wf_hf_write_options *options,
@@ -100,12 +107,14 @@ enum weft_status wf_hf_writer_new(const char *dir, const struct weft_model *mode
 enum weft_status wf_hf_writer_append(struct wf_hf_writer *w, const float *values, size_t n,
                                      struct weft_error *err);
 
-enum { WF_HF_MAX_COPIED = 16 };
-
-/* Copies a file, such as tokenizer.json, into the directory.  Must be called before
- * wf_hf_writer_finish().  `name` is borrowed until the writer is freed.  Local. */
+/* Copies a file, such as tokenizer.json, into the directory.  `name` may have one directory
+ * before it.  Must be called before wf_hf_writer_finish().  Local. */
 enum weft_status wf_hf_writer_copy(struct wf_hf_writer *w, const char *name, const char *from,
                                    struct weft_error *err);
+
+/* Writes a file with the given bytes.  Otherwise as wf_hf_writer_copy().  Local. */
+enum weft_status wf_hf_writer_add(struct wf_hf_writer *w, const char *name, const char *bytes,
+                                  size_t n, struct weft_error *err);
 
 /* Makes the directory durable and renames it to `dir`.  The caller must still free the writer.
  * Local. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -12,6 +13,7 @@
 #include "base/text.h"
 #include "planning/spec/hf_config.h"
 #include "training/ckpt/hf.h"
+#include "training/ckpt/hf_priv.h"
 #include "training/ckpt/safetensors_priv.h"
 
 enum { FILE_NAME_SIZE = 64 };
@@ -34,8 +36,8 @@ struct wf_hf_writer {
     struct wf_safetensors_writer *file; /* owned: writer of the current shard */
     size_t current;                     /* index of the current shard */
     uint64_t n_missing; /* elements of the current shard that are not yet appended */
-    const char *copied[WF_HF_MAX_COPIED]; /* borrowed: names of the copied files */
-    size_t n_copied;
+    char **added;       /* owned, with the names: files and directories beside the weights */
+    size_t n_added;
 };
 
 static void name_shard(const struct wf_hf_writer *w, size_t i, char out[FILE_NAME_SIZE])
@@ -93,31 +95,96 @@ static enum weft_status plan_shards(struct wf_hf_writer *w, uint64_t limit,
 
 /* -- the directory ------------------------------------------------------------------------- */
 
-static enum weft_status write_text(const struct wf_hf_writer *w, const char *name,
-                                   const struct wf_text *text, struct weft_error *err)
+/* Records the name of a new file, or of its directory, so that it can be removed again. */
+static enum weft_status record(struct wf_hf_writer *w, const char *name, size_t len,
+                               struct weft_error *err)
 {
-    if (text->failed)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the text of %s", name);
-    char *path = wf_path_join(w->tmp, name);
-    if (path == NULL)
+    char **larger = realloc(w->added, (w->n_added + 1) * sizeof *larger);
+    if (larger != NULL)
+        w->added = larger;
+    char *copy = larger == NULL ? NULL : strndup(name, len);
+    if (copy == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the name of %s", name);
+    w->added[w->n_added++] = copy;
+    return WEFT_OK;
+}
+
+/* Makes the directory of a new file if its name has one, and returns the path of the file.  The
+ * caller frees *path. */
+static enum weft_status begin_file(struct wf_hf_writer *w, const char *name, char **path,
+                                   struct weft_error *err)
+{
+    const char *slash = strchr(name, '/');
+    if (w->tmp == NULL)
+        return WEFT_FAIL(err, WEFT_INTERNAL, "%.160s: %s is added too late", w->dir, name);
+    char *full = wf_path_join(w->tmp, name);
+    if (full == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", name);
-    enum weft_status st = wf_file_write(path, text->at, text->len, err);
+
+    enum weft_status st = WEFT_OK;
+    if (slash != NULL) {
+        char *end = strrchr(full, '/');
+        *end = '\0';
+        if (mkdir(full, 0777) == 0)
+            st = record(w, name, (size_t)(slash - name), err);
+        else if (errno != EEXIST)
+            st = WEFT_FAIL(err, WEFT_IO, "cannot make directory %.200s: %s", full,
+                           strerror(errno));
+        *end = '/';
+    }
+    if (st == WEFT_OK)
+        st = record(w, name, strlen(name), err);
+    if (st == WEFT_OK)
+        *path = full;
+    else
+        free(full);
+    return st;
+}
+
+enum weft_status wf_hf_writer_copy(struct wf_hf_writer *w, const char *name, const char *from,
+                                   struct weft_error *err)
+{
+    char *path = NULL;
+    WEFT_TRY(begin_file(w, name, &path, err));
+    enum weft_status st = wf_file_copy(from, path, err);
     free(path);
     return st;
 }
 
-static enum weft_status write_config(const struct wf_hf_writer *w,
-                                     const struct weft_model *model,
+enum weft_status wf_hf_writer_add(struct wf_hf_writer *w, const char *name, const char *bytes,
+                                  size_t n, struct weft_error *err)
+{
+    char *path = NULL;
+    WEFT_TRY(begin_file(w, name, &path, err));
+    enum weft_status st = wf_file_write(path, bytes, n, err);
+    free(path);
+    return st;
+}
+
+static enum weft_status write_text(struct wf_hf_writer *w, const char *name,
+                                   const struct wf_text *text, struct weft_error *err)
+{
+    if (text->failed)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the text of %s", name);
+    return wf_hf_writer_add(w, name, text->at, text->len, err);
+}
+
+static enum weft_status write_config(struct wf_hf_writer *w, const struct weft_model *model,
                                      const struct wf_hf_write_options *options,
                                      struct weft_error *err)
 {
     struct wf_text text = {0};
-    struct wf_hf_metadata about = {options->type == WF_DTYPE_BF16 ? "bfloat16" : "float32",
-                                   options->bos, options->eos};
+    struct wf_hf_metadata about = {0};
+    if (options->about != NULL)
+        about = *options->about;
+    about.dtype = options->type == WF_DTYPE_BF16 ? "bfloat16" : "float32";
     enum weft_status st = wf_hf_config_write(model, &about, &text, err);
     if (st == WEFT_OK)
         st = write_text(w, "config.json", &text, err);
     wf_text_release(&text);
+    if (st == WEFT_OK && model->residual_block_layers > 0)
+        st = wf_hf_writer_add(w, WF_HF_MODELING_FILE, (const char *)wf_hf_modeling,
+                              wf_hf_modeling_len, err);
     return st;
 }
 
@@ -133,7 +200,7 @@ static void add_quoted(struct wf_text *text, const char *name)
     wf_text_addc(text, '"');
 }
 
-static enum weft_status write_index(const struct wf_hf_writer *w, struct weft_error *err)
+static enum weft_status write_index(struct wf_hf_writer *w, struct weft_error *err)
 {
     struct wf_text text = {0};
     char file[FILE_NAME_SIZE];
@@ -255,21 +322,6 @@ enum weft_status wf_hf_writer_append(struct wf_hf_writer *w, const float *values
     return WEFT_OK;
 }
 
-enum weft_status wf_hf_writer_copy(struct wf_hf_writer *w, const char *name, const char *from,
-                                   struct weft_error *err)
-{
-    if (w->n_copied == WF_HF_MAX_COPIED || w->tmp == NULL)
-        return WEFT_FAIL(err, WEFT_INTERNAL,
-                         "%.160s: %s is one file too many or added too late", w->dir, name);
-    char *path = wf_path_join(w->tmp, name);
-    if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", name);
-    w->copied[w->n_copied++] = name;
-    enum weft_status st = wf_file_copy(from, path, err);
-    free(path);
-    return st;
-}
-
 enum weft_status wf_hf_writer_finish(struct wf_hf_writer *w, struct weft_error *err)
 {
     WEFT_TRY(advance_shard(w, err));
@@ -285,11 +337,12 @@ enum weft_status wf_hf_writer_finish(struct wf_hf_writer *w, struct weft_error *
     return wf_dir_sync_parent(w->dir, err);
 }
 
-static void remove_file(const char *dir, const char *name)
+/* Removes a file or an empty directory. */
+static void remove_entry(const char *dir, const char *name)
 {
     char *path = wf_path_join(dir, name);
     if (path != NULL)
-        unlink(path);
+        remove(path);
     free(path);
 }
 
@@ -305,12 +358,10 @@ void wf_hf_writer_free(struct wf_hf_writer *w)
         char name[FILE_NAME_SIZE];
         for (size_t i = 0; i <= w->current && i < w->n_shards; i++) {
             name_shard(w, i, name);
-            remove_file(w->tmp, name);
+            remove_entry(w->tmp, name);
         }
-        for (size_t i = 0; i < w->n_copied; i++)
-            remove_file(w->tmp, w->copied[i]);
-        remove_file(w->tmp, "config.json");
-        remove_file(w->tmp, "model.safetensors.index.json");
+        for (size_t i = w->n_added; i-- > 0;) /* files before their directories */
+            remove_entry(w->tmp, w->added[i]);
         rmdir(w->tmp);
     }
 
@@ -321,9 +372,13 @@ void wf_hf_writer_free(struct wf_hf_writer *w)
         free((char *)w->pairs[i].value);
     }
 
+    for (size_t i = 0; i < w->n_added; i++)
+        free(w->added[i]);
+
     free(w->entries);
     free(w->pairs);
     free(w->shards);
+    free(w->added);
     free(w->tmp);
     free(w->dir);
     free(w);

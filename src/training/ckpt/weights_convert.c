@@ -77,7 +77,7 @@ static enum weft_status add_all(const struct job *j, struct wf_store_writer *w,
 static enum weft_status commit(const struct job *j, const char *blob, size_t bytes,
                                struct weft_error *err)
 {
-    const struct wf_hf_metadata about = {"float32", -1, -1};
+    const struct wf_hf_metadata about = {.dtype = "float32"};
     struct wf_text model = {0};
     enum weft_status st =
         wf_hf_config_write(&wf_weights_info(j->weights)->model, &about, &model, err);

@@ -5,44 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "training/data/tokenizer_priv.h"
-
-/* Returns the longest special token that starts at a text, or NULL. */
-static const struct wf_special *special_at(const struct weft_tokenizer *t, const char *text,
-                                           size_t len, size_t *n)
-{
-    const struct wf_special *best = NULL;
-    *n = 0;
-    for (size_t i = 0; i < t->n_special; i++) {
-        size_t name = strlen(t->special[i].name);
-        if (name > *n && name <= len && memcmp(text, t->special[i].name, name) == 0) {
-            best = &t->special[i];
-            *n = name;
-        }
-    }
-    return best;
-}
-
-/* Encodes a text.  Names of special tokens become these tokens. */
-static enum weft_status encode(const struct weft_tokenizer *t, struct wf_encoder *e,
-                               const char *text, size_t len, struct weft_tokens *out,
-                               struct weft_error *err)
-{
-    size_t begin = 0;
-    for (size_t at = 0; at < len;) {
-        size_t n;
-        const struct wf_special *special = special_at(t, text + at, len - at, &n);
-        if (special == NULL) {
-            at++;
-            continue;
-        }
-        WEFT_TRY(wf_encoder_encode(e, text + begin, at - begin, out, err));
-        WEFT_TRY(wf_tokens_reserve(out, 1, err));
-        out->at[out->len++] = special->id;
-        begin = at += n;
-    }
-    return wf_encoder_encode(e, text + begin, len - begin, out, err);
-}
 
 /* Returns true if the bytes of the tokens are the text. */
 static bool spell(const struct weft_tokenizer *t, const int32_t *tokens, size_t n,
@@ -80,13 +42,12 @@ static void find_by_bytes(const struct weft_tokenizer *t, const int32_t *tokens,
 
 /* Returns how many tokens at the start of `tokens` are those of a prefix of the text.  Used for
  * tokenizers that change the text, so that their tokens do not spell it. */
-static enum weft_status count_prefix(const struct weft_tokenizer *t, struct wf_encoder *e,
-                                     const struct wf_text *text, size_t len,
-                                     const int32_t *tokens, size_t n, size_t *out,
+static enum weft_status count_prefix(struct wf_encoder *e, const struct wf_text *text,
+                                     size_t len, const int32_t *tokens, size_t n, size_t *out,
                                      struct weft_error *err)
 {
     struct weft_tokens prefix = {0};
-    enum weft_status st = encode(t, e, text->at, len, &prefix, err);
+    enum weft_status st = wf_encoder_encode_special(e, text->at, len, &prefix, err);
     size_t same = 0;
     while (same < prefix.len && same < n && prefix.at[same] == tokens[same])
         same++;
@@ -106,8 +67,8 @@ static enum weft_status mark(const struct weft_tokenizer *t, struct wf_encoder *
         if (spelled) {
             find_by_bytes(t, tokens, n, part, &first, &last);
         } else {
-            WEFT_TRY(count_prefix(t, e, &chat->text, part.begin, tokens, n, &first, err));
-            WEFT_TRY(count_prefix(t, e, &chat->text, part.end, tokens, n, &last, err));
+            WEFT_TRY(count_prefix(e, &chat->text, part.begin, tokens, n, &first, err));
+            WEFT_TRY(count_prefix(e, &chat->text, part.end, tokens, n, &last, err));
         }
         for (size_t i = first; i < last; i++)
             counted[i] = true;
@@ -127,12 +88,12 @@ enum weft_status wf_chat_tokens_add(const struct wf_chat *chat, const struct wef
     bool *counted = NULL;
     enum weft_status st = wf_chat_write(chat, record, &text, err);
     if (st == WEFT_OK && text.text.len > 0)
-        st = encode(t, encoder, text.text.at, text.text.len, out, err);
+        st = wf_encoder_encode_special(encoder, text.text.at, text.text.len, out, err);
     if (st == WEFT_OK) {
         counted = calloc(out->len - before + 1, sizeof *counted);
-        st = counted == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a conversation")
-                             : mark(t, encoder, &text, out->at + before, out->len - before,
-                                    counted, err);
+        st = counted == NULL
+                 ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a conversation")
+                 : mark(t, encoder, &text, out->at + before, out->len - before, counted, err);
     }
     if (st == WEFT_OK)
         *text_bytes += text.text.len;

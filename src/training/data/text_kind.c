@@ -28,8 +28,9 @@ static const struct {
     {"an HDF5 file", 0, 4, "\x89HDF"},
     {"a NumPy array", 0, 6, "\x93NUMPY"},
     {"a SQLite database", 0, 13, "SQLite format"},
-    {"an ELF program", 0, 4, "\x7F"
-                             "ELF"},
+    {"an ELF program", 0, 4,
+     "\x7F"
+     "ELF"},
     {"text in UTF-16 (expected UTF-8)", 0, 2, "\xFF\xFE"},
     {"text in UTF-16 (expected UTF-8)", 0, 2, "\xFE\xFF"},
 };
@@ -114,23 +115,23 @@ enum weft_status wf_text_find_kind(const char *path, struct wf_stream *s,
     WEFT_TRY(wf_stream_peek(s, HEAD_BYTES, &at, &n, err));
     bool continues = n == HEAD_BYTES;
     size_t bom = n >= 3 && memcmp(at, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-    bool must_be_json = format == WF_TEXT_FORMAT_JSON ||
-                        (format == WF_TEXT_FORMAT_AUTO && has_json_name(path));
+    bool must_be_json =
+        format == WF_TEXT_FORMAT_JSON || (format == WF_TEXT_FORMAT_AUTO && has_json_name(path));
 
     *out = (struct wf_text_found){
         .kind = WF_TEXT_BINARY, .what = find_binary(at, n), .empty = n == 0};
     out->parquet = out->what == formats[0].what;
     if (out->what != NULL)
         return WEFT_OK;
-    out->kind = format == WF_TEXT_FORMAT_TEXT ? WF_TEXT_PLAIN
-                                              : find_json(at + bom, n - bom, continues);
+    out->kind =
+        format == WF_TEXT_FORMAT_TEXT ? WF_TEXT_PLAIN : find_json(at + bom, n - bom, continues);
     if (out->kind != WF_TEXT_PLAIN || !must_be_json)
         return WEFT_OK;
 
     /* The first line may be a bad record.  A value that spans lines is read as a whole. */
     size_t begin = skip_space(at, n, bom);
-    bool whole = begin < n && (at[begin] == '[' ||
-                               is_json(at + begin, n - begin, JSON_DISABLE_EOF_CHECK, continues));
+    bool whole = begin < n && (at[begin] == '[' || is_json(at + begin, n - begin,
+                                                           JSON_DISABLE_EOF_CHECK, continues));
     out->kind = whole ? WF_TEXT_JSON : WF_TEXT_JSON_LINES;
     return WEFT_OK;
 }

@@ -114,8 +114,8 @@ static json_t *load(const char *text, size_t len, size_t flags, json_error_t *wh
 }
 
 /* Handles a record that was loaded, or the reason why it was not.  Takes a reference. */
-static enum weft_status handle(const struct record_parser *p, json_t *root, const json_error_t *why,
-                               uint64_t line, struct weft_error *err)
+static enum weft_status handle(const struct record_parser *p, json_t *root,
+                               const json_error_t *why, uint64_t line, struct weft_error *err)
 {
     struct weft_error cause = {0};
     struct wf_document document;

@@ -8,6 +8,8 @@
 #include "training/embed/embed.h"
 #include "training/session/session.h"
 #include "training/session/stop.h"
+#include "training/trainer/companions.h"
+#include "training/trainer/load.h"
 #include "training/trainer/trainer.h"
 
 /* -- whole runs ---------------------------------------------------------------------------- */
@@ -52,7 +54,26 @@ enum weft_status weft_train(struct weft_settings *s, weft_train_fn on_step, void
 
 struct weft_trainer {
     struct wf_trainer *t; /* owned */
+    struct wf_companions companions;
 };
+
+static enum weft_status find_companions(struct weft_trainer *t,
+                                        const struct wf_train_settings *s,
+                                        struct weft_error *err)
+{
+    struct wf_trainer_info info = wf_trainer_info(t->t);
+    char *source = NULL, *tokenizer = NULL;
+    if (info.rank != 0)
+        return WEFT_OK;
+    enum weft_status st = wf_load_find_run_source(s, &source, err);
+    if (st == WEFT_OK)
+        st = wf_load_find_run_tokenizer(s, info.model.vocab, &tokenizer, err);
+    if (st == WEFT_OK)
+        st = wf_companions_init(&t->companions, source, tokenizer, &info.model, err);
+    free(tokenizer);
+    free(source);
+    return st;
+}
 
 enum weft_status weft_trainer_new(const struct weft_settings *s, struct weft_comm *comm,
                                   struct weft_trainer **out, struct weft_error *err)
@@ -61,6 +82,8 @@ enum weft_status weft_trainer_new(const struct weft_settings *s, struct weft_com
     if (t == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a trainer");
     enum weft_status st = wf_trainer_new(&s->train, comm, &t->t, err);
+    if (st == WEFT_OK)
+        st = find_companions(t, &s->train, err);
     if (st != WEFT_OK) {
         weft_trainer_free(t);
         return st;
@@ -73,6 +96,7 @@ void weft_trainer_free(struct weft_trainer *t)
 {
     if (t == NULL)
         return;
+    wf_companions_release(&t->companions);
     wf_trainer_free(t->t);
     free(t);
 }
@@ -104,5 +128,5 @@ enum weft_status weft_trainer_evaluate(struct weft_trainer *t, double *loss,
 enum weft_status weft_trainer_save(struct weft_trainer *t, const char *dir,
                                    struct weft_error *err)
 {
-    return wf_trainer_save(t->t, dir, err);
+    return wf_trainer_save(t->t, dir, &t->companions, err);
 }

@@ -3,14 +3,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/input.h"
 #include "base/size.h"
 #include "training/ckpt/hf.h"
 #include "training/data/tokenizer.h"
+#include "training/trainer/companions.h"
 #include "training/trainer/load.h"
 
 struct wf_convert_options wf_convert_defaults(void)
@@ -46,50 +44,6 @@ static enum weft_status list_tensors(struct conversion *j, struct weft_error *er
     return WEFT_OK;
 }
 
-/* -- tokenizer files ----------------------------------------------------------------------- */
-
-/* Files in which the transformers library stores a tokenizer and how to use it. */
-static const char *const companions[] = {"tokenizer.json",
-                                         "tokenizer_config.json",
-                                         "special_tokens_map.json",
-                                         "added_tokens.json",
-                                         "vocab.json",
-                                         "merges.txt",
-                                         "tokenizer.model",
-                                         "generation_config.json"};
-
-static enum weft_status copy_if_present(const char *dir, const char *name,
-                                        struct wf_hf_writer *to, struct weft_error *err)
-{
-    char *path = wf_path_join(dir, name);
-    if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of %s", name);
-    enum weft_status st =
-        access(path, F_OK) == 0 ? wf_hf_writer_copy(to, name, path, err) : WEFT_OK;
-    free(path);
-    return st;
-}
-
-/* If the weights are in a Hugging Face directory, copies the companion files of that directory.
- * Otherwise copies the file of the tokenizer or, if the tokenizer is a directory, its companion
- * files. */
-static enum weft_status copy_companions(const struct wf_weights *from, struct wf_hf_writer *to,
-                                        struct weft_error *err)
-{
-    char *found = NULL;
-    enum weft_status st = WEFT_OK;
-    WEFT_TRY(wf_load_find_tokenizer(from, &found, err));
-    const char *dir = wf_weights_hf(from) != NULL               ? wf_weights_info(from)->path
-                      : found != NULL && wf_is_directory(found) ? found
-                                                                : NULL;
-    for (size_t i = 0; st == WEFT_OK && dir != NULL && i < WEFT_LEN(companions); i++)
-        st = copy_if_present(dir, companions[i], to, err);
-    if (dir == NULL && found != NULL)
-        st = wf_hf_writer_copy(to, "tokenizer.json", found, err);
-    free(found);
-    return st;
-}
-
 /* -- a Hugging Face directory -------------------------------------------------------------- */
 
 static enum weft_status copy_tensors(const struct wf_weights *from,
@@ -112,18 +66,18 @@ static enum weft_status copy_tensors(const struct wf_weights *from,
     return st;
 }
 
-static enum weft_status write_hf(const struct conversion *j, const char *out,
-                                 const struct wf_convert_options *options,
-                                 struct weft_error *err)
+/* Writes all files.  `about` has the token ids for config.json. */
+static enum weft_status write_files(const struct conversion *j, const char *out,
+                                    const struct wf_convert_options *options,
+                                    const struct wf_companions *companions,
+                                    const struct wf_hf_metadata *about, struct weft_error *err)
 {
-    const struct wf_weights_info *info = wf_weights_info(j->from);
-    struct wf_hf_write_options how = {.type = options->type,
-                                      .shard_bytes = options->shard_bytes,
-                                      .bos = info->bos,
-                                      .eos = info->eos};
+    const struct weft_model *model = &wf_weights_info(j->from)->model;
+    struct wf_hf_write_options how = {
+        .type = options->type, .shard_bytes = options->shard_bytes, .about = about};
     struct wf_hf_writer *writer = NULL;
-    WEFT_TRY(wf_hf_writer_new(out, &info->model, j->tensors, j->params.n, &how, &writer, err));
-    enum weft_status st = copy_companions(j->from, writer, err);
+    WEFT_TRY(wf_hf_writer_new(out, model, j->tensors, j->params.n, &how, &writer, err));
+    enum weft_status st = wf_companions_write(companions, model, writer, err);
     if (st == WEFT_OK)
         st = copy_tensors(j->from, &j->params, writer, err);
     if (st == WEFT_OK)
@@ -132,16 +86,48 @@ static enum weft_status write_hf(const struct conversion *j, const char *out,
     return st;
 }
 
+static enum weft_status write_hf(const struct conversion *j, const char *out,
+                                 const struct wf_convert_options *options,
+                                 struct wf_convert_result *result, struct weft_error *err)
+{
+    const struct wf_weights_info *info = wf_weights_info(j->from);
+    struct wf_companions companions = {0};
+    struct wf_hf_metadata about = {0};
+    char *source = NULL, *tokenizer = NULL, end[32];
+    enum weft_status st = wf_load_find_source(j->from, &source, err);
+    if (st == WEFT_OK)
+        st = wf_load_find_tokenizer(j->from, &tokenizer, err);
+    if (st == WEFT_OK)
+        st = wf_companions_init(&companions, source, tokenizer, &info->model, err);
+
+    /* A file of llm.c has no tokenizer, but its end of a document may be known. */
+    wf_companions_describe(&companions, &about);
+    snprintf(end, sizeof end, "%lld", (long long)info->eos);
+    if (about.eos == NULL && source == NULL && info->eos >= 0)
+        about.bos = about.eos = about.pad = end;
+
+    if (st == WEFT_OK)
+        st = write_files(j, out, options, &companions, &about, err);
+    if (st == WEFT_OK)
+        snprintf(result->note, sizeof result->note, "%s", companions.note);
+    wf_companions_release(&companions);
+    free(tokenizer);
+    free(source);
+    return st;
+}
+
 enum weft_status wf_convert_to_hf(const struct wf_weights *from, const char *out,
                                   const struct wf_convert_options *options,
                                   struct wf_convert_result *result, struct weft_error *err)
 {
     struct conversion j = {.from = from};
+    struct wf_convert_result r = {0};
     enum weft_status st = list_tensors(&j, err);
     if (st == WEFT_OK)
-        st = write_hf(&j, out, options, err);
+        st = write_hf(&j, out, options, &r, err);
+    r.n_tensors = j.params.n;
     if (st == WEFT_OK)
-        *result = (struct wf_convert_result){.n_tensors = j.params.n};
+        *result = r;
     job_release(&j);
     return st;
 }
@@ -157,7 +143,8 @@ static enum weft_status open_tokenizer(const struct wf_weights *from,
     struct weft_error why = {0};
     WEFT_TRY(wf_load_find_tokenizer(from, &path, err));
     if (path != NULL && weft_tokenizer_open(path, out, &why) != WEFT_OK)
-        snprintf(result->tokenizer_error, sizeof result->tokenizer_error, "%.199s", why.msg);
+        snprintf(result->note, sizeof result->note, "the tokenizer is left out: %.199s",
+                 why.msg);
     free(path);
     return WEFT_OK;
 }

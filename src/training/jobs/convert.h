@@ -19,13 +19,13 @@ struct wf_convert_options wf_convert_defaults(void);
 
 struct wf_convert_result {
     size_t n_tensors;
-    /* checkpoint: why the tokenizer was left out; "" if it was not left out */
-    char tokenizer_error[200];
+    /* What a user should know about the tokenizer, such as why it was left out; "": nothing. */
+    char note[400];
 };
 
-/* Writes a Hugging Face directory with the files of the tokenizer.  The directory is written
- * atomically; if it exists, it must be empty.  Memory needs to hold only the largest tensor.
- * Local. */
+/* Writes a Hugging Face directory with all files that belong to the model
+ * (training/trainer/companions.h).  The directory is written atomically; if it exists, it must
+ * be empty.  Memory needs to hold only the largest tensor.  Local. */
 enum weft_status wf_convert_to_hf(const struct wf_weights *from, const char *out,
                                   const struct wf_convert_options *options,
                                   struct wf_convert_result *result, struct weft_error *err);

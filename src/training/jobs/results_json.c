@@ -58,18 +58,12 @@ void wf_model_evaluation_write_json(struct wf_json *j, const struct wf_model_eva
 
 /* -- generate ------------------------------------------------------------------------------ */
 
-/* Appends the bytes of all new tokens.  wf_json_string() takes no NUL, so U+FFFD replaces
- * it. */
-static void add_text(struct wf_text *text, const struct wf_generation *g,
-                     const struct wf_codec *codec)
+/* Appends the generated text.  wf_json_string() takes no NUL, so U+FFFD replaces it. */
+static void add_text(struct wf_text *text, const struct wf_generation *g)
 {
-    for (size_t i = g->n_prompt; i < g->n_tokens; i++) {
-        size_t len = 0;
-        const char *bytes = codec->bytes(codec->self, g->tokens[i], &len);
-        for (size_t k = 0; bytes != NULL && k < len; k++)
-            wf_text_add(text, bytes[k] == '\0' ? "\xef\xbf\xbd" : bytes + k,
-                        bytes[k] == '\0' ? 3 : 1);
-    }
+    for (size_t i = 0; i < g->text_len; i++)
+        wf_text_add(text, g->text[i] == '\0' ? "\xef\xbf\xbd" : g->text + i,
+                    g->text[i] == '\0' ? 3 : 1);
 }
 
 static void put_tokens(struct wf_json *j, const char *key, const int32_t *tokens, size_t n)
@@ -80,13 +74,37 @@ static void put_tokens(struct wf_json *j, const char *key, const int32_t *tokens
     wf_json_end(j, ']');
 }
 
+static void put_logprobs(struct wf_json *j, const struct wf_generation *g)
+{
+    size_t row = (size_t)g->n_logprobs + 1, n = g->n_tokens - g->n_prompt;
+    wf_json_begin(j, "logprobs", '[');
+    for (size_t i = 0; i < n; i++)
+        wf_json_number(j, NULL, g->logprobs[i * row].logprob);
+    wf_json_end(j, ']');
+    if (row == 1)
+        return;
+
+    wf_json_begin(j, "top_logprobs", '[');
+    for (size_t i = 0; i < n; i++) {
+        wf_json_begin(j, NULL, '[');
+        for (size_t k = 1; k < row; k++) {
+            const struct wf_logprob *p = &g->logprobs[i * row + k];
+            wf_json_begin(j, NULL, '{');
+            wf_json_uint(j, "token", (uint64_t)p->token);
+            wf_json_number(j, "logprob", p->logprob);
+            wf_json_end(j, '}');
+        }
+        wf_json_end(j, ']');
+    }
+    wf_json_end(j, ']');
+}
+
 enum weft_status wf_generation_write_json(struct wf_json *j, const struct wf_generation *g,
-                                          const struct wf_codec *codec, uint64_t seed,
-                                          struct weft_error *err)
+                                          const struct wf_codec *codec, struct weft_error *err)
 {
     struct wf_text text = {0};
     if (codec->bytes != NULL)
-        add_text(&text, g, codec);
+        add_text(&text, g);
     if (text.failed) {
         wf_text_release(&text);
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a text");
@@ -97,8 +115,10 @@ enum weft_status wf_generation_write_json(struct wf_json *j, const struct wf_gen
     put_tokens(j, "tokens", g->tokens + g->n_prompt, g->n_tokens - g->n_prompt);
     if (codec->bytes != NULL)
         wf_json_string(j, "text", text.at != NULL ? text.at : "");
+    if (g->logprobs != NULL)
+        put_logprobs(j, g);
     wf_json_string(j, "stopped", wf_generate_stop_name(g->stop));
-    wf_json_uint(j, "seed", seed);
+    wf_json_uint(j, "seed", g->seed);
     wf_json_number(j, "prompt_ms", g->prompt_seconds * 1e3);
     wf_json_number(j, "tok_s", wf_generation_rate(g));
     wf_json_end(j, '}');

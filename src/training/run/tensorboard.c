@@ -91,14 +91,35 @@ static void add_float(struct message *m, unsigned number, double value)
         m->at[m->n++] = (unsigned char)(bits >> 8 * i);
 }
 
-/* Field numbers in the messages.  Event: 1 wall time, 2 step, 3 version, 5 summary.  Summary: 1
- * value.  Value: 1 tag, 2 number. */
+/* Field numbers in the messages.  Event: 1 wall time, 2 step, 3 version, 5 summary, 7 session log.
+ * Summary: 1 value.  Value: 1 tag, 2 number.  SessionLog: 1 status. */
+
+static void add_step(struct message *m, uint64_t step)
+{
+    if (step == 0)
+        return;
+    add_key(m, 2, VARINT);
+    add_varint(m, step);
+}
+
 void wf_tensorboard_put_version(FILE *out, double wall_seconds)
 {
     static const char version[] = "brain.Event:2";
     struct message event = {.n = 0};
     add_double(&event, 1, wall_seconds);
     add_bytes(&event, 3, version, sizeof version - 1);
+    wf_tensorboard_record(out, event.at, event.n);
+}
+
+void wf_tensorboard_put_start(FILE *out, uint64_t step, double wall_seconds)
+{
+    enum { START = 1 };
+    struct message session = {.n = 0}, event = {.n = 0};
+    add_key(&session, 1, VARINT);
+    add_varint(&session, START);
+    add_double(&event, 1, wall_seconds);
+    add_step(&event, step);
+    add_bytes(&event, 7, session.at, session.n);
     wf_tensorboard_record(out, event.at, event.n);
 }
 
@@ -110,10 +131,7 @@ void wf_tensorboard_put_scalar(FILE *out, uint64_t step, const char *tag, double
     add_float(&point, 2, value);
     add_bytes(&summary, 1, point.at, point.n);
     add_double(&event, 1, wall_seconds);
-    if (step != 0) {
-        add_key(&event, 2, VARINT);
-        add_varint(&event, step);
-    }
+    add_step(&event, step);
     add_bytes(&event, 5, summary.at, summary.n);
     wf_tensorboard_record(out, event.at, event.n);
 }
@@ -137,14 +155,30 @@ static void host_name(char *out, size_t size)
             *at = '_';
 }
 
+static struct timespec wall_clock(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_REALTIME, &t);
+    return t;
+}
+
+double wf_tensorboard_now(void)
+{
+    struct timespec t = wall_clock();
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static enum weft_status open_file(struct wf_tensorboard *tb, const char *dir,
                                   struct weft_error *err)
 {
     char host[65], name[160];
+    struct timespec t = wall_clock();
     host_name(host, sizeof host);
     for (int i = 0; i < 1000 && tb->out == NULL; i++) {
-        snprintf(name, sizeof name, "events.out.tfevents.%lld.%s.%ld.%d", (long long)time(NULL),
-                 host, (long)getpid(), i);
+        /* TensorBoard reads the files in the order of their names, so the names need a time
+         * that differs between two starts in the same second. */
+        snprintf(name, sizeof name, "events.out.tfevents.%lld.%09ld.%s.%ld.%d",
+                 (long long)t.tv_sec, t.tv_nsec, host, (long)getpid(), i);
         free(tb->path);
         tb->path = wf_path_join(dir, name);
         if (tb->path == NULL)
@@ -158,15 +192,8 @@ static enum weft_status open_file(struct wf_tensorboard *tb, const char *dir,
     return WEFT_OK;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-enum weft_status wf_tensorboard_new(const char *dir, struct wf_tensorboard **out,
-                                    struct weft_error *err)
+enum weft_status wf_tensorboard_new(const char *dir, uint64_t first_step,
+                                    struct wf_tensorboard **out, struct weft_error *err)
 {
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
         return WEFT_FAIL(err, WEFT_IO, "cannot make directory %.300s: %s", dir,
@@ -176,7 +203,8 @@ enum weft_status wf_tensorboard_new(const char *dir, struct wf_tensorboard **out
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for an event file");
     enum weft_status st = open_file(tb, dir, err);
     if (st == WEFT_OK) {
-        wf_tensorboard_put_version(tb->out, now());
+        wf_tensorboard_put_version(tb->out, wf_tensorboard_now());
+        wf_tensorboard_put_start(tb->out, first_step, wf_tensorboard_now());
         st = wf_tensorboard_flush(tb, err);
     }
     if (st != WEFT_OK) {

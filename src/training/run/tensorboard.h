@@ -1,8 +1,8 @@
 /* Writes event files for TensorBoard: scalars over steps.
  *
  *     struct wf_tensorboard *tb;
- *     wf_tensorboard_new("run/tensorboard", &tb, &err);
- *     wf_tensorboard_scalar(tb, step, "loss", 3.5, wall_seconds);
+ *     wf_tensorboard_new("run/tensorboard", first_step, &tb, &err);
+ *     wf_tensorboard_scalar(tb, step, "loss", 3.5, wf_tensorboard_now());
  *     wf_tensorboard_flush(tb, &err);          after each step, for the live view
  *     wf_tensorboard_free(tb);
  */
@@ -18,12 +18,16 @@
 
 struct wf_tensorboard;
 
-/* Makes the directory and a new file events.out.tfevents.<seconds>.<host>.<n> in it.
- * TensorBoard merges all files of a directory.  wf_tensorboard_free() closes the file.
- * Local. */
-enum weft_status wf_tensorboard_new(const char *dir, struct wf_tensorboard **out,
-                                    struct weft_error *err);
+/* Makes the directory and a new file events.out.tfevents.<seconds>.<nanoseconds>.<host>... in it.
+ * TensorBoard merges all files of a directory in the order of their names.  The file starts with
+ * an event that makes TensorBoard discard the points of `first_step` and later steps in earlier
+ * files, because these steps run again.  wf_tensorboard_free() closes the file.  Local. */
+enum weft_status wf_tensorboard_new(const char *dir, uint64_t first_step,
+                                    struct wf_tensorboard **out, struct weft_error *err);
 void wf_tensorboard_free(struct wf_tensorboard *tb); /* NULL is allowed */
+
+/* Returns the wall time in seconds since 1970, with the resolution of the clock. */
+double wf_tensorboard_now(void);
 
 /* Adds a point.  Write errors are reported by the next wf_tensorboard_flush().  Non-finite
  * values are written unchanged; TensorBoard marks them. */
@@ -42,9 +46,10 @@ enum weft_status wf_tensorboard_flush(struct wf_tensorboard *tb, struct weft_err
 /* Writes one record: its length, its bytes, and masked checksums of both. */
 void wf_tensorboard_record(FILE *out, const unsigned char *bytes, size_t n);
 
-/* Write one event each: the version, or a scalar.  A wall time of 0 is omitted, as in
- * protobuf. */
+/* Write one event each: the version, the start of a session at a step, or a scalar.  A wall time
+ * of 0 is omitted, as in protobuf. */
 void wf_tensorboard_put_version(FILE *out, double wall_seconds);
+void wf_tensorboard_put_start(FILE *out, uint64_t step, double wall_seconds);
 void wf_tensorboard_put_scalar(FILE *out, uint64_t step, const char *tag, double value,
                                double wall_seconds);
 

@@ -55,6 +55,38 @@ static enum weft_status write_plan(const struct wf_session_rank *r,
     return wf_rundir_write_plan(s->log.dir, r->comm, &plan, err);
 }
 
+/* Copies the companion files of model.dir into the run, so that they are still there when the
+ * model is saved or a checkpoint is converted.  A resumed run keeps its copy. */
+static enum weft_status copy_source(struct wf_session_rank *r, const char *copy,
+                                    struct weft_error *err)
+{
+    char *source = NULL;
+    if (r->resumed > 0 && access(copy, F_OK) == 0)
+        return WEFT_OK;
+    WEFT_TRY(wf_load_find_run_source(r->settings, &source, err));
+    enum weft_status st = source == NULL ? WEFT_OK : wf_companions_copy(source, copy, err);
+    free(source);
+    return st;
+}
+
+static enum weft_status init_companions(struct wf_session_rank *r,
+                                        const struct weft_model *model, struct weft_error *err)
+{
+    char *copy = wf_path_join(r->settings->log.dir, WF_SOURCE_DIR);
+    enum weft_status st =
+        copy == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path") : WEFT_OK;
+    if (st == WEFT_OK && r->settings->model.dir != NULL)
+        st = copy_source(r, copy, err);
+    if (st == WEFT_OK) {
+        bool has_source = r->settings->model.dir != NULL && access(copy, F_OK) == 0;
+        bool has_tokenizer = access(r->dir.tokenizer, F_OK) == 0;
+        st = wf_companions_init(&r->companions, has_source ? copy : NULL,
+                                has_tokenizer ? r->dir.tokenizer : NULL, model, err);
+    }
+    free(copy);
+    return st;
+}
+
 static enum weft_status init_directory(struct wf_session_rank *r,
                                        const struct wf_trainer_info *info,
                                        struct weft_error *err)
@@ -64,6 +96,8 @@ static enum weft_status init_directory(struct wf_session_rank *r,
     WEFT_TRY(wf_load_find_run_tokenizer(s, info->model.vocab, &tokenizer, err));
     enum weft_status st = wf_rundir_init(&r->dir, s->log.dir, s, tokenizer, r->resumed, err);
     free(tokenizer);
+    if (st == WEFT_OK)
+        st = init_companions(r, &info->model, err);
     if (st == WEFT_OK)
         st = wf_rundir_write_schedule(s->log.dir, wf_topology_schedule(info->topology, 0), err);
     if (st == WEFT_OK && s->log.trace_steps > 0)
@@ -89,8 +123,9 @@ static void start_server(struct wf_session_rank *r)
 static enum weft_status open_tensorboard(struct wf_session_rank *r, struct weft_error *err)
 {
     char *dir = wf_path_join(r->settings->log.dir, "tensorboard");
-    enum weft_status st = dir == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path")
-                                      : wf_tensorboard_new(dir, &r->tensorboard, err);
+    enum weft_status st = dir == NULL
+                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path")
+                              : wf_tensorboard_new(dir, r->resumed + 1, &r->tensorboard, err);
     free(dir);
     return st;
 }
@@ -144,5 +179,7 @@ enum weft_status wf_session_open(struct wf_session_rank *r, struct weft_error *e
     r->peak_flops = start.totals.peak;
     wf_session_emit(r,
                     (struct wf_session_event){.kind = WF_SESSION_EVENT_READY, .start = &start});
+    if (r->companions.note[0] != '\0')
+        wf_session_warn(r, "%s", r->companions.note);
     return WEFT_OK;
 }

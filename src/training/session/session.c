@@ -4,12 +4,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "training/session/session_priv.h"
 #include "training/session/stop.h"
 
@@ -63,7 +61,7 @@ static enum weft_status log_tensorboard(struct wf_session_rank *r,
                                         const struct wf_metrics_record *record,
                                         struct weft_error *err)
 {
-    double now = (double)time(NULL);
+    double now = wf_tensorboard_now();
     wf_tensorboard_step(r->tensorboard, record, now);
     if (record->val_loss != 0)
         wf_tensorboard_scalar(r->tensorboard, record->step, "val_loss", record->val_loss, now);
@@ -217,25 +215,11 @@ static bool can_save(enum weft_status st)
     return st == WEFT_OK || st == WEFT_NUMERIC || st == WEFT_DATA;
 }
 
-/* Copies the tokenizer, so that the directory of the model contains all files that weft
- * generate needs. */
-static enum weft_status copy_tokenizer(const struct wf_session_rank *r, struct weft_error *err)
-{
-    if (access(r->dir.tokenizer, F_OK) != 0)
-        return WEFT_OK;
-    char *path = wf_path_join(r->dir.model, "tokenizer.json");
-    enum weft_status st = path == NULL ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a path")
-                                       : wf_file_copy(r->dir.tokenizer, path, err);
-    free(path);
-    return st;
-}
-
 static enum weft_status save_model(struct wf_session_rank *r, struct weft_error *err)
 {
-    WEFT_TRY(wf_trainer_save(r->trainer, r->dir.model, err));
+    WEFT_TRY(wf_trainer_save(r->trainer, r->dir.model, &r->companions, err));
     if (r->rank != 0)
         return WEFT_OK;
-    WEFT_TRY(copy_tokenizer(r, err));
     wf_session_emit(r, (struct wf_session_event){.kind = WF_SESSION_EVENT_MODEL_SAVED,
                                                  .text = r->dir.model});
     return WEFT_OK;
@@ -333,6 +317,7 @@ enum weft_status wf_session_run_rank(struct weft_comm *comm, void *arg, struct w
     wf_report_server_stop(r.server);
     wf_tensorboard_free(r.tensorboard);
     wf_sampler_release(&r.sampler);
+    wf_companions_release(&r.companions);
     bool has_report = r.dir.metrics != NULL && wf_trainer_steps_done(r.trainer) > 0;
     wf_rundir_release(&r.dir);
     if (has_report)

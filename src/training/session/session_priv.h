@@ -8,6 +8,7 @@
 #include "training/run/tensorboard.h"
 #include "training/session/sampler.h"
 #include "training/session/session.h"
+#include "training/trainer/companions.h"
 
 struct wf_session_rank {
     const struct wf_session *session; /* session, settings and comm are borrowed */
@@ -17,6 +18,7 @@ struct wf_session_rank {
     struct wf_rundir dir;               /* used on rank 0 only; zeroed without log.dir */
     struct wf_report_server *server;    /* owned, on rank 0; NULL: the report is not served */
     struct wf_tensorboard *tensorboard; /* owned, on rank 0; NULL: no event file is written */
+    struct wf_companions companions;    /* used on rank 0 only; zeroed without log.dir */
     struct wf_sampler sampler;
     bool sample_warned;
     double token_flops, peak_flops, bubble_plan;

@@ -41,6 +41,19 @@ enum weft_status wf_load_find_tokenizer(const struct wf_weights *w, char **out,
 enum weft_status wf_load_find_run_tokenizer(const struct wf_train_settings *s, uint32_t vocab,
                                             char **out, struct weft_error *err);
 
+/* Finds the Hugging Face directory whose companion files belong to the weights: the directory
+ * of the weights; for a checkpoint, the copy in its run (WF_SOURCE_DIR), or model.dir of that
+ * run.  Sets *out to NULL if there is none; the caller frees *out.  Local. */
+enum weft_status wf_load_find_source(const struct wf_weights *w, char **out,
+                                     struct weft_error *err);
+
+/* The subdirectory of a run with the companion files of model.dir. */
+#define WF_SOURCE_DIR "source"
+
+/* Finds the same for a run: model.dir, from which it starts.  Local. */
+enum weft_status wf_load_find_run_source(const struct wf_train_settings *s, char **out,
+                                         struct weft_error *err);
+
 /* Elements begin .. begin + n - 1 of one field of a tensor in a checkpoint. */
 struct wf_load_range {
     const char *name; /* borrowed */

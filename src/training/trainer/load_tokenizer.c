@@ -1,4 +1,4 @@
-/* Finds the tokenizer that belongs to a model or to a run. */
+/* Finds the tokenizer and the companion files that belong to a model or to a run. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -137,4 +137,52 @@ enum weft_status wf_load_find_tokenizer(const struct wf_weights *w, char **out,
         WEFT_TRY(find_in(info->path, "../../tokenizer.json", out, err));
     return *out != NULL ? WEFT_OK
                         : find_by_settings(info->settings, info->model.vocab, out, err);
+}
+
+/* -- companion files ----------------------------------------------------------------------- */
+
+/* Sets *out to `dir` if it is a Hugging Face directory. */
+static enum weft_status take_source(const char *dir, char **out, struct weft_error *err)
+{
+    if (!wf_dir_contains(dir, "config.json"))
+        return WEFT_OK;
+    *out = strdup(dir);
+    return *out == NULL ? no_path(err) : WEFT_OK;
+}
+
+/* Finds model.dir in the settings of the run that wrote a checkpoint. */
+static enum weft_status source_by_settings(const char *text, char **out, struct weft_error *err)
+{
+    const struct wf_setting_list list = wf_train_setting_list();
+    struct wf_train_settings s;
+    WEFT_TRY(wf_settings_init(list, &s, err));
+    enum weft_status st = WEFT_OK;
+    if (wf_settings_parse(list, text, strlen(text), "", &s, NULL) == WEFT_OK &&
+        s.model.dir != NULL)
+        st = take_source(s.model.dir, out, err);
+    wf_settings_release(list, &s);
+    return st;
+}
+
+enum weft_status wf_load_find_source(const struct wf_weights *w, char **out,
+                                     struct weft_error *err)
+{
+    const struct wf_weights_info *info = wf_weights_info(w);
+    bool in_run = false;
+    *out = NULL;
+    if (wf_weights_hf(w) != NULL)
+        return take_source(info->path, out, err);
+    if (info->settings == NULL)
+        return WEFT_OK;
+    WEFT_TRY(is_in_run(info->path, &in_run, err));
+    if (in_run)
+        WEFT_TRY(find_in(info->path, "../../" WF_SOURCE_DIR, out, err));
+    return *out != NULL ? WEFT_OK : source_by_settings(info->settings, out, err);
+}
+
+enum weft_status wf_load_find_run_source(const struct wf_train_settings *s, char **out,
+                                         struct weft_error *err)
+{
+    *out = NULL;
+    return s->model.dir == NULL ? WEFT_OK : take_source(s->model.dir, out, err);
 }

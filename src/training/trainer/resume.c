@@ -46,7 +46,7 @@ static enum weft_status check_params(const struct wf_param_list *params,
 static enum weft_status describe_model(const struct weft_model *model, struct wf_text *out,
                                        struct weft_error *err)
 {
-    const struct wf_hf_metadata about = {"float32", -1, -1};
+    const struct wf_hf_metadata about = {.dtype = "float32"};
     WEFT_TRY(wf_hf_config_write(model, &about, out, err));
     return out->failed || out->at == NULL
                ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for a checkpoint")

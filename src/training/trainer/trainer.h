@@ -6,7 +6,7 @@
  *         wf_trainer_step(t, &result, &err);             record the result, then
  *         wf_trainer_advance_checkpoint(t, &err);
  *     }
- *     wf_trainer_save(t, "run/model", &err);
+ *     wf_trainer_save(t, "run/model", &companions, &err);
  *     wf_trainer_free(t);
  *
  * Each rank has its own trainer; all ranks call the same functions in the same order.  A step
@@ -83,8 +83,13 @@ void wf_trainer_request_stop(struct wf_trainer *t);
 /* Returns the number of completed steps, including those before a resume.  Local. */
 uint64_t wf_trainer_steps_done(const struct wf_trainer *t);
 
-/* Saves the weights as a Hugging Face directory in fp32; rank 0 writes it.  Collective. */
-enum weft_status wf_trainer_save(struct wf_trainer *t, const char *dir, struct weft_error *err);
+struct wf_companions; /* training/trainer/companions.h */
+
+/* Saves the weights as a Hugging Face directory in fp32, with the files beside them.  Rank 0
+ * writes it; `companions` is used on rank 0 only and may be NULL.  Collective. */
+enum weft_status wf_trainer_save(struct wf_trainer *t, const char *dir,
+                                 const struct wf_companions *companions,
+                                 struct weft_error *err);
 
 /* A request to continue a prompt. */
 struct wf_sample_spec {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "runtime/comm/background.h"
 #include "training/ckpt/hf.h"
+#include "training/trainer/companions.h"
 #include "training/trainer/messages.h"
 #include "training/trainer/param_names.h"
 #include "training/trainer/trainer_priv.h"
@@ -103,10 +104,15 @@ static float *alloc_buffer(const struct wf_trainer *t)
     return malloc(max * sizeof(float));
 }
 
-static enum weft_status save_root(struct wf_trainer *t, const char *dir, struct weft_error *err)
+static enum weft_status save_root(struct wf_trainer *t, const char *dir,
+                                  const struct wf_companions *companions,
+                                  struct weft_error *err)
 {
+    struct wf_hf_metadata about = {0};
     const struct wf_hf_write_options options = {
-        .type = WF_DTYPE_F32, .shard_bytes = WF_HF_SHARD_BYTES, .bos = -1, .eos = -1};
+        .type = WF_DTYPE_F32, .shard_bytes = WF_HF_SHARD_BYTES, .about = &about};
+    if (companions != NULL)
+        wf_companions_describe(companions, &about);
     const struct wf_param_list *list = &t->topology.params;
     struct wf_hf_tensor *tensors = wf_param_hf_tensors(list, err);
     float *buffer = alloc_buffer(t);
@@ -118,6 +124,8 @@ static enum weft_status save_root(struct wf_trainer *t, const char *dir, struct 
     if (st == WEFT_OK)
         st =
             wf_hf_writer_new(dir, &t->topology.model, tensors, list->n, &options, &writer, err);
+    if (st == WEFT_OK && companions != NULL)
+        st = wf_companions_write(companions, &t->topology.model, writer, err);
     if (st == WEFT_OK)
         st = write_weights(t, buffer, writer, err);
 
@@ -127,11 +135,13 @@ static enum weft_status save_root(struct wf_trainer *t, const char *dir, struct 
     return st;
 }
 
-enum weft_status wf_trainer_save(struct wf_trainer *t, const char *dir, struct weft_error *err)
+enum weft_status wf_trainer_save(struct wf_trainer *t, const char *dir,
+                                 const struct wf_companions *companions, struct weft_error *err)
 {
     if (t->comm != NULL)
         weft_comm_publish(t->comm, t->done, WF_PHASE_SAVE);
-    WEFT_TRY(t->rank == 0 ? save_root(t, dir, err) : wf_trainer_send_weights(t, err));
+    WEFT_TRY(t->rank == 0 ? save_root(t, dir, companions, err)
+                          : wf_trainer_send_weights(t, err));
     /* No rank continues before the files are on the disk. */
     return t->comm == NULL ? WEFT_OK : weft_comm_barrier(t->comm, err);
 }

@@ -45,7 +45,7 @@ enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
                                              const struct wf_train_settings *s,
                                              struct weft_error *err)
 {
-    const struct wf_hf_metadata metadata = {"float32", -1, -1};
+    const struct wf_hf_metadata metadata = {.dtype = "float32"};
     struct wf_checkpoint_tensor *tensors = NULL;
     struct wf_text config = {0}, model = {0};
     size_t n_tensors;

@@ -53,5 +53,5 @@ static void close_bzip2(void *self)
     free(self);
 }
 
-const struct wf_unpack_codec wf_codec_bzip2 = {
-    "bzip2", {'B', 'Z', 'h'}, 3, open_bzip2, step_bzip2, close_bzip2};
+const struct wf_unpack_codec wf_codec_bzip2 = {"bzip2",    {'B', 'Z', 'h'}, 3,
+                                               open_bzip2, step_bzip2,      close_bzip2};

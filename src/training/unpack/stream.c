@@ -13,10 +13,10 @@
 enum { PIECE = 1 << 16, MAX_MAGIC = 6 };
 
 struct wf_stream {
-    FILE *in;         /* owned if `owned` */
-    bool owned;       /* `in` is closed with the stream */
-    const char *name; /* borrowed */
-    char *name_copy;  /* owned: memory of `name`, or NULL */
+    FILE *in;                            /* owned if `owned` */
+    bool owned;                          /* `in` is closed with the stream */
+    const char *name;                    /* borrowed */
+    char *name_copy;                     /* owned: memory of `name`, or NULL */
     const struct wf_unpack_codec *codec; /* borrowed; NULL: not compressed */
     void *unpacker;                      /* owned: state of the codec */
     bool between;                        /* no member has begun since the last one ended */
