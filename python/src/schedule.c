@@ -181,10 +181,14 @@ static PyObject *make_result(const struct weft_schedule *s,
     const struct wf_check check = {
         .channels = *model, .read = (struct weft_schedule *)s, .result = *r};
     const struct verified v = {s, r};
-    PyObject *d = Py_BuildValue(
-        "{s:n,s:n,s:n,s:n,s:n}", "n_findings", (Py_ssize_t)r->n_findings, "compute",
-        (Py_ssize_t)r->n_compute, "messages", (Py_ssize_t)r->n_messages, "channels",
-        (Py_ssize_t)r->n_channels, "enough_depth", (Py_ssize_t)wf_check_enough_depth(&check));
+    struct weft_error err = {0};
+    size_t depth = 0;
+    if (wf_check_enough_depth(&check, &depth, &err) != WEFT_OK)
+        return wf_py_fail(&err);
+    PyObject *d = Py_BuildValue("{s:n,s:n,s:n,s:n,s:n}", "n_findings",
+                                (Py_ssize_t)r->n_findings, "compute", (Py_ssize_t)r->n_compute,
+                                "messages", (Py_ssize_t)r->n_messages, "channels",
+                                (Py_ssize_t)r->n_channels, "enough_depth", (Py_ssize_t)depth);
     if (d == NULL)
         return NULL;
     if (wf_py_put(d, "findings", wf_py_list(wf_check_n_findings(&check), make_finding, &v)) &&

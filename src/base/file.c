@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/temporary.h"
 
-enum { BUFFER_BYTES = 1 << 18, TEMPORARY_ATTEMPTS = 100 };
+enum { BUFFER_BYTES = 1 << 18 };
 
 /* -- reading ------------------------------------------------------------------------------- */
 
@@ -182,34 +183,6 @@ enum weft_status wf_dir_sync_parent(const char *path, struct weft_error *err)
     return st;
 }
 
-/* Returns temporary name number `attempt` beside `path`, or NULL if memory runs out. */
-static char *temporary_path(const char *path, int attempt)
-{
-    size_t n = strlen(path) + 40;
-    char *tmp = malloc(n);
-    if (tmp != NULL)
-        snprintf(tmp, n, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
-    return tmp;
-}
-
-enum weft_status wf_dir_make_temporary(const char *path, char **out, struct weft_error *err)
-{
-    for (int i = 0; i < TEMPORARY_ATTEMPTS; i++) {
-        char *tmp = temporary_path(path, i);
-        if (tmp == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM,
-                             "no memory for the path of a temporary directory");
-        if (mkdir(tmp, 0777) == 0) {
-            *out = tmp;
-            return WEFT_OK;
-        }
-        free(tmp);
-        if (errno != EEXIST)
-            break;
-    }
-    return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be created: %s", path, strerror(errno));
-}
-
 /* -- writing ------------------------------------------------------------------------------- */
 
 enum weft_status wf_file_fail_write(const char *path, struct weft_error *err)
@@ -237,25 +210,6 @@ enum weft_status wf_fd_write(int fd, const char *path, const void *bytes, size_t
     return WEFT_OK;
 }
 
-/* Creates the temporary file.  mkstemp() is not used: it ignores the umask and creates files
- * that only the owner can read. */
-static enum weft_status open_temporary(struct wf_atomic_file *f, struct weft_error *err)
-{
-    for (int i = 0; i < TEMPORARY_ATTEMPTS; i++) {
-        f->tmp = temporary_path(f->path, i);
-        if (f->tmp == NULL)
-            return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a temporary file");
-        f->fd = open(f->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (f->fd >= 0)
-            return WEFT_OK;
-        free(f->tmp);
-        f->tmp = NULL;
-        if (errno != EEXIST)
-            break;
-    }
-    return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be written: %s", f->path, strerror(errno));
-}
-
 enum weft_status wf_atomic_file_open(struct wf_atomic_file *f, const char *path,
                                      struct weft_error *err)
 {
@@ -266,7 +220,7 @@ enum weft_status wf_atomic_file_open(struct wf_atomic_file *f, const char *path,
     if (f->path == NULL || f->buffer == NULL)
         st = WEFT_FAIL(err, WEFT_NOMEM, "%.160s: no memory for a buffer to write it", path);
     else
-        st = open_temporary(f, err);
+        st = wf_temporary_new_file(path, &f->tmp, &f->fd, err);
     if (st != WEFT_OK)
         wf_atomic_file_release(f);
     return st;
@@ -308,10 +262,9 @@ enum weft_status wf_atomic_file_commit(struct wf_atomic_file *f, struct weft_err
     WEFT_TRY(flush(f, err));
     if (fsync(f->fd) != 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be synced: %s", f->path, strerror(errno));
-    int fd = f->fd;
-    f->fd = -1;
-    if (close(fd) != 0)
-        return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be closed: %s", f->path, strerror(errno));
+
+    /* The file stays open until it has its final name: closing it would release its lock, and
+     * another process might remove it as a stale one.  After fsync() closing loses nothing. */
     if (rename(f->tmp, f->path) != 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be renamed to its final name: %s",
                          f->path, strerror(errno));

@@ -87,10 +87,6 @@ enum weft_status wf_dir_sync_fd(int fd, const char *path, struct weft_error *err
 /* Makes the entry of `path` in its parent directory durable.  Local. */
 enum weft_status wf_dir_sync_parent(const char *path, struct weft_error *err);
 
-/* Creates an empty temporary directory beside `path`.  The caller frees *out and removes the
- * directory.  Local. */
-enum weft_status wf_dir_make_temporary(const char *path, char **out, struct weft_error *err);
-
 /* -- paths --------------------------------------------------------------------------------- */
 
 /* Returns the part of a path after its last slash.  Borrowed from `path`. */

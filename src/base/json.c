@@ -7,7 +7,8 @@
 #include "base/numbers.h"
 #include "base/text.h"
 
-/* Prints a quoted JSON string.  Bytes that are not UTF-8 become U+FFFD. */
+/* Prints a quoted JSON string.  Bytes that are not UTF-8 become U+FFFD.  All control characters
+ * are escaped, because the text may reach a terminal. */
 static void put_string(FILE *out, const char *s)
 {
     fputc('"', out);
@@ -15,8 +16,10 @@ static void put_string(FILE *out, const char *s)
         unsigned char c = (unsigned char)*s;
         if (c == '"' || c == '\\')
             fprintf(out, "\\%c", c);
-        else if (c < 0x20)
+        else if (c < 0x20 || c == 0x7f)
             fprintf(out, "\\u%04x", c);
+        else if (c == 0xc2 && (s[1] & 0xe0) == 0x80) /* a control character of two bytes */
+            fprintf(out, "\\u%04x", (unsigned char)*++s);
         else if (wf_utf8_length(s) == 0)
             fputs("\\ufffd", out);
         else {

@@ -26,6 +26,22 @@ size_t wf_printable_copy(char *out, size_t size, const char *text, size_t len);
  *     WEFT_FAIL(err, WEFT_CKPT, "key '%s' ...", wf_printable(key).at) */
 struct wf_printable wf_printable(const char *text);
 
+enum { WF_SHOWN_SIZE = 1024 };
+
+struct wf_shown {
+    char at[WF_SHOWN_SIZE];
+};
+
+/* Returns the length in bytes of the character at `text`, or 0 if it must not reach a terminal:
+ * a control character (as in escape sequences), a change of the writing direction, or invalid
+ * UTF-8. */
+size_t wf_shown_length(const char *text);
+
+/* Returns a name or a message in a form that is safe to print on a terminal: every byte of a
+ * character for which wf_shown_length() is 0 becomes '?'.  A text that is too long is truncated
+ * and ends in "...". */
+struct wf_shown wf_shown(const char *text);
+
 /* Returns true if all bytes of the text are printable ASCII. */
 bool wf_is_printable(const char *text);
 

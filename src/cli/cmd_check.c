@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/plan.h"
@@ -81,12 +82,15 @@ static void draw_findings(struct wf_text *out, const struct wf_check *c,
 
 /* Prints the channel depth with which the schedule completes, if it only deadlocks because its
  * channels are too short. */
-static void print_enough(struct wf_text *out, const struct wf_check *c)
+static enum weft_status print_enough(struct wf_text *out, const struct wf_check *c,
+                                     struct weft_error *err)
 {
-    size_t depth = wf_check_enough_depth(c);
+    size_t depth = 0;
+    WEFT_TRY(wf_check_enough_depth(c, &depth, err));
     if (depth > 0)
         wf_text_addf(out, "  it completes with --transport depth=%zu or more%s\n", depth,
                      c->lowered != NULL ? ", or with --lower=torch-2.10" : "");
+    return WEFT_OK;
 }
 
 static const char *channel_words(bool by_pair)
@@ -114,21 +118,23 @@ static void print_models(struct wf_text *out, const struct wf_check *c)
                      c->torch.at[i].text);
 }
 
-static void print_text(FILE *out, const struct wf_check *c, const struct check_settings *s)
+static enum weft_status print_text(FILE *out, const struct wf_check *c,
+                                   const struct check_settings *s, struct weft_error *err)
 {
     const struct weft_placement *place = weft_schedule_placement(c->read);
     const struct weft_verify_result *r = &c->result;
     struct wf_text text = {0};
+    enum weft_status st = WEFT_OK;
     bool forward_only = weft_schedule_is_forward_only(c->read);
-    wf_text_addf(&text, "%s: %s%s%u rank%s, %u stage%s (%s), %u micro%s%s\n", c->file,
-                 weft_schedule_name(c->read), weft_schedule_name(c->read)[0] ? ", " : "",
-                 place->n_ranks, wf_plural(place->n_ranks), place->n_stages,
-                 wf_plural(place->n_stages),
+    wf_text_addf(&text, "%s: %s%s%u rank%s, %u stage%s (%s), %u micro%s%s\n",
+                 wf_shown(c->file).at, weft_schedule_name(c->read),
+                 weft_schedule_name(c->read)[0] ? ", " : "", place->n_ranks,
+                 wf_plural(place->n_ranks), place->n_stages, wf_plural(place->n_stages),
                  weft_placement_name(weft_schedule_placement_kind(c->read)), place->n_micros,
                  wf_plural(place->n_micros), forward_only ? ", forward-only" : "");
     if (r->n_findings > 0) {
         draw_findings(&text, c, wf_style_for(out, s->color, s->width));
-        print_enough(&text, c);
+        st = print_enough(&text, c, err);
     } else {
         wf_text_addf(&text,
                      "correct: %zu actions; every stage runs every micro once forward%s; %zu "
@@ -141,25 +147,25 @@ static void print_text(FILE *out, const struct wf_check *c, const struct check_s
         wf_text_adds(&text, r->n_ranks > 32 ? " ...\n" : "\n");
     }
     print_models(&text, c);
-    if (!text.failed)
-        fwrite(text.at, 1, text.len, out);
-    else
-        fputs("(no memory to show the findings)\n", out);
+    if (st == WEFT_OK)
+        return wf_text_flush(&text, out, err);
     wf_text_release(&text);
+    return st;
 }
 
 static enum weft_status print_result(const struct wf_check *c, const struct check_settings *s,
                                      struct weft_error *err)
 {
     struct wf_output sink;
+    enum weft_status st = WEFT_OK;
     WEFT_TRY(wf_output_open(&sink, NULL, err));
     if (s->json) {
         wf_check_write_json(&(struct wf_json){.out = sink.out}, c, transport_name(s));
         fputc('\n', sink.out);
     } else {
-        print_text(sink.out, c, s);
+        st = print_text(sink.out, c, s, err);
     }
-    WEFT_TRY(wf_output_close(&sink, WEFT_OK, err));
+    WEFT_TRY(wf_output_close(&sink, st, err));
     const char *failure = wf_check_failure(c);
     if (failure != NULL)
         return WEFT_FAIL(err, WEFT_SCHEDULE, "%s is wrong%s: %s", c->file,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/model.h"
@@ -77,7 +78,7 @@ static enum weft_status check_settings(const struct convert_settings *s, struct 
 static void print_note(const struct wf_convert_result *r)
 {
     if (r->note[0] != '\0')
-        fprintf(stderr, "weft: warning: %s\n", r->note);
+        fprintf(stderr, "weft: warning: %s\n", wf_shown(r->note).at);
 }
 
 static enum weft_status to_hf(const struct weft_checkpoint *from, const char *out,
@@ -87,7 +88,7 @@ static enum weft_status to_hf(const struct weft_checkpoint *from, const char *ou
     struct wf_convert_result r;
     WEFT_TRY(wf_convert_to_hf(wf_checkpoint_weights(from), out, how, &r, err));
     print_note(&r);
-    printf("%s: %s, %u layer%s of dimension %u, %zu tensors, %s\n", out,
+    printf("%s: %s, %u layer%s of dimension %u, %zu tensors, %s\n", wf_shown(out).at,
            weft_arch_name(m->arch), m->layers, wf_plural(m->layers), m->dim, r.n_tensors,
            wf_dtype_name(how->type));
     return WEFT_OK;
@@ -99,7 +100,7 @@ static enum weft_status to_ckpt(const struct weft_checkpoint *from, const char *
     struct wf_convert_result r;
     WEFT_TRY(wf_convert_to_checkpoint(wf_checkpoint_weights(from), out, how, &r, err));
     print_note(&r);
-    printf("%s: a checkpoint of step %llu, %zu tensors, moments zero\n", out,
+    printf("%s: a checkpoint of step %llu, %zu tensors, moments zero\n", wf_shown(out).at,
            (unsigned long long)how->step, r.n_tensors);
     return WEFT_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/cli.h"
 #include "cli/inspect.h"
 #include "cli/model.h"
@@ -36,7 +37,7 @@ static enum weft_status print_hash(const char *path, bool json, struct weft_erro
         wf_inspect_write_hash_json(&(struct wf_json){.out = stdout}, path, hash);
         putchar('\n');
     } else if (st == WEFT_OK) {
-        printf("%s  %s\n", hash, path);
+        printf("%s  %s\n", hash, wf_shown(path).at);
     }
     return st;
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/cli.h"
 #include "terminal/bar.h"
 #include "training/jobs/tokenize.h"
@@ -140,7 +141,8 @@ static void print_skipped(const struct wf_corpus_result *r)
 {
     if (r->bad.n > 0)
         printf("%-8s %llu bad record%s, the first: %s\n", "skipped",
-               (unsigned long long)r->bad.n, r->bad.n == 1 ? "" : "s", r->bad.first.msg);
+               (unsigned long long)r->bad.n, r->bad.n == 1 ? "" : "s",
+               wf_shown(r->bad.first.msg).at);
     if (r->n_binary > 0)
         printf("%-8s %llu binary file%s\n", "skipped", (unsigned long long)r->n_binary,
                r->n_binary == 1 ? "" : "s");
@@ -161,7 +163,7 @@ static void print_result(const struct tokenize_settings *s, const struct wf_toke
         print_part("val", &r->val);
         print_skipped(r);
     }
-    printf("%-8s %s\n", "output", s->out);
+    printf("%-8s %s\n", "output", wf_shown(s->out).at);
 }
 
 static enum weft_status tokenize(const struct tokenize_settings *s, struct wf_text_list *list,

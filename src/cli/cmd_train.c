@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "cli/cli.h"
 #include "cli/train.h"
 #include "training/embed/embed.h"
@@ -34,7 +35,7 @@ static void exit_on_hang(void *arg, const struct weft_error *err)
     struct wf_bar bar = wf_train_bar();
     bar.shown = bar.on; /* rank 0 may have drawn a bar */
     wf_bar_clear(&bar);
-    fprintf(stderr, "weft: %s\n", err->msg);
+    fprintf(stderr, "weft: %s\n", wf_shown(err->msg).at);
     fflush(stdout);
     _exit(weft_status_exit_code(err->status));
 }

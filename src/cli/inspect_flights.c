@@ -1,6 +1,7 @@
 /* Prints the flight records of a run's ranks. */
 #include <time.h>
 
+#include "base/printable.h"
 #include "cli/inspect.h"
 
 enum { CLOCK_TEXT = 40 };
@@ -25,21 +26,21 @@ static void print_place(const struct weft_flight *r, int64_t time_ns, FILE *out)
         fputc('\n', out);
     else
         fprintf(out, ", step %llu, %s\n", (unsigned long long)r->step,
-                r->doing[0] != '\0' ? r->doing : "starting");
+                r->doing[0] != '\0' ? wf_shown(r->doing).at : "starting");
 }
 
 static void print_rank(const struct wf_flights *f, size_t i, FILE *out)
 {
     const struct weft_flight *r = &f->at[i];
     if (i == f->lost) {
-        fprintf(out, "lost     rank %u (host %s, pid %lld): ", r->rank, r->host,
+        fprintf(out, "lost     rank %u (host %s, pid %lld): ", r->rank, wf_shown(r->host).at,
                 (long long)r->pid);
         print_place(r, wf_flights_last_ns(f, i), out);
         return;
     }
     fprintf(out, "rank %-3u %s", r->rank, wf_flights_ending(f, i));
     if (f->fates[i] == WF_FATE_FAILED && r->error[0] != '\0')
-        fprintf(out, ": %s;", r->error);
+        fprintf(out, ": %s;", wf_shown(r->error).at);
     else if (r->waits_for != UINT32_MAX && f->fates[i] != WF_FATE_DONE)
         fprintf(out, ", waiting for rank %u:", r->waits_for);
     else
@@ -89,8 +90,8 @@ void wf_flights_print(const struct wf_flights *f, bool finished, FILE *out)
 
 void wf_flight_print(const struct weft_flight *r, FILE *out)
 {
-    fprintf(out, "rank %-3u of %u (host %s, pid %lld), %s%s%s: ", r->rank, r->n_ranks, r->host,
-            (long long)r->pid, wf_flight_state_name(r->state), r->error[0] != '\0' ? ", " : "",
-            r->error);
+    fprintf(out, "rank %-3u of %u (host %s, pid %lld), %s%s%s: ", r->rank, r->n_ranks,
+            wf_shown(r->host).at, (long long)r->pid, wf_flight_state_name(r->state),
+            r->error[0] != '\0' ? ", " : "", wf_shown(r->error).at);
     print_place(r, r->time_ns, out);
 }

@@ -1,6 +1,7 @@
 /* Prints what weft inspect reads (training/inspect/inspect.h) as text. */
 #include "base/file.h"
 #include "base/numbers.h"
+#include "base/printable.h"
 #include "cli/inspect.h"
 #include "planning/planner/cost_report.h"
 #include "training/ckpt/store.h"
@@ -24,9 +25,9 @@ static void print_settings(const struct wf_train_settings *s, FILE *out)
             "settings pp %u x dp %u, schedule %s, %u micros; %llu steps of %u sequences, data "
             "%s\n",
             s->parallel.pp, s->parallel.dp,
-            s->parallel.schedule != NULL ? s->parallel.schedule : "unnamed", s->parallel.micros,
-            (unsigned long long)s->train.steps, s->data.batch,
-            s->data.train != NULL ? s->data.train : "not given");
+            s->parallel.schedule != NULL ? wf_shown(s->parallel.schedule).at : "unnamed",
+            s->parallel.micros, (unsigned long long)s->train.steps, s->data.batch,
+            s->data.train != NULL ? wf_shown(s->data.train).at : "not given");
 }
 
 static void print_metrics(const struct wf_metrics_info *m, FILE *out)
@@ -75,9 +76,9 @@ static void print_shape(const uint64_t *shape, uint32_t n_dims, int width, FILE 
 static void print_tensor(const char *name, const struct wf_safetensors_tensor *t,
                          const char *file, FILE *out)
 {
-    fprintf(out, "  %-48s %-5s ", name, t->dtype);
+    fprintf(out, "  %-48s %-5s ", wf_shown(name).at, t->dtype);
     print_shape(t->shape, t->n_dims, 16, out);
-    fprintf(out, "%s%s\n", file != NULL ? " " : "", file != NULL ? file : "");
+    fprintf(out, "%s%s\n", file != NULL ? " " : "", file != NULL ? wf_shown(file).at : "");
 }
 
 static void print_model_dir(const struct wf_model_info *v, FILE *out)
@@ -106,7 +107,7 @@ static void print_checkpoint(const struct wf_checkpoint_info *v, FILE *out)
     fprintf(out, "contents values%s\n", v->has_moments ? " and AdamW moments" : "");
     for (size_t i = 0; i < wf_ckpt_count(v->store); i++) {
         const struct wf_ckpt_param *p = wf_ckpt_at(v->store, i);
-        fprintf(out, "  %-48s ", p->name);
+        fprintf(out, "  %-48s ", wf_shown(p->name).at);
         print_shape(p->shape, p->n_dims, 0, out);
         fputc('\n', out);
     }
@@ -158,7 +159,7 @@ static void print_run(const struct wf_run_info *v, FILE *out)
 
 void wf_inspection_print(const struct wf_inspection *v, const char *path, FILE *out)
 {
-    fprintf(out, "%s: ", path);
+    fprintf(out, "%s: ", wf_shown(path).at);
     switch (v->kind) {
     case WF_ARTIFACT_MODEL:
         fprintf(out, "a model\n");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/hints.h"
@@ -127,6 +128,7 @@ int main(int argc, char **argv)
     if (st != WEFT_OK)
         wf_error_add_hint(&err);
     if (st != WEFT_OK)
-        fprintf(stderr, "weft: %s\n", err.msg[0] != '\0' ? err.msg : weft_status_text(st));
+        fprintf(stderr, "weft: %s\n",
+                wf_shown(err.msg[0] != '\0' ? err.msg : weft_status_text(st)).at);
     return weft_status_exit_code(st);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/numbers.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/train.h"
@@ -55,7 +56,7 @@ static void print_memory(const struct wf_dry_run *d)
            wf_bytes_text(number, d->total_bytes),
            wf_bytes_text(have, d->topology.memory_limit));
     if (strcmp(d->recompute, "none") != 0)
-        printf("memory   recomputed activations: %s\n", d->recompute);
+        printf("memory   recomputed activations: %s\n", wf_shown(d->recompute).at);
 }
 
 static void print_traffic(const struct wf_dry_run *d)
@@ -80,7 +81,7 @@ static void print_timeline(const struct wf_dry_run *d)
     struct weft_error err = {0};
     printf("\n");
     if (weft_render(stdout, WEFT_DRAW_FORMAT_TEXT, &d->plan, 1, &how, &err) != WEFT_OK)
-        printf("(%s)\n", err.msg);
+        printf("(%s)\n", wf_shown(err.msg).at);
     printf("\nTimes assume %.0f GFLOP/s per rank, the peak of this machine; real steps take "
            "longer.\nThe bubble is the one that step lines show as plan%s.\n",
            d->peak_flops * 1e-9, l->dp > 1 ? "; the timeline shows the first replica" : "");
@@ -104,9 +105,10 @@ void wf_train_print_dry_run(const struct wf_train_settings *s, const struct wf_d
         l->model.dim, l->model.vocab, wf_grouped(number, d->n_params), d->token_flops);
     printf("ranks    %u: pp %u x dp %u, %u thread%s each; schedule %s, %u stage%s, %u micro%s "
            "of %s%zu sequence%s\n",
-           l->n_ranks, l->pp, l->dp, l->threads, wf_plural(l->threads), s->parallel.schedule,
-           l->n_stages, wf_plural(l->n_stages), l->micros, wf_plural(l->micros),
-           l->batch % l->micros != 0 ? "up to " : "", l->max_rows, wf_plural(l->max_rows));
+           l->n_ranks, l->pp, l->dp, l->threads, wf_plural(l->threads),
+           wf_shown(s->parallel.schedule).at, l->n_stages, wf_plural(l->n_stages), l->micros,
+           wf_plural(l->micros), l->batch % l->micros != 0 ? "up to " : "", l->max_rows,
+           wf_plural(l->max_rows));
     print_stages(l);
     print_memory(d);
     print_traffic(d);

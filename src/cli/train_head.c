@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/numbers.h"
+#include "base/printable.h"
 #include "cli/train.h"
 #include "compute/kern/isa.h"
 
@@ -14,7 +15,7 @@ static void print_model(const struct wf_train_settings *s, const struct wf_train
            weft_arch_name(i->model.arch), i->model.layers, i->model.layers == 1 ? "" : "s",
            i->model.dim, wf_grouped(params, i->n_params));
     if (s->model.dir != NULL)
-        printf("from %s\n", s->model.dir);
+        printf("from %s\n", wf_shown(s->model.dir).at);
     else
         printf("new, seed %llu\n", (unsigned long long)s->model.seed);
 }
@@ -76,7 +77,7 @@ static void print_layout(const struct wf_train_settings *s, const struct wf_trai
     if (i->n_ranks == 1 && l->n_stages == 1)
         return;
     printf("ranks    %u (%s): pp %u x dp %u, schedule %s, %u stage%s, planned bubble %.1f%%\n",
-           i->n_ranks, transport, l->pp, l->dp, s->parallel.schedule, l->n_stages,
+           i->n_ranks, transport, l->pp, l->dp, wf_shown(s->parallel.schedule).at, l->n_stages,
            l->n_stages == 1 ? "" : "s", 100 * i->bubble_plan);
     print_stages(l);
 }
@@ -88,7 +89,7 @@ void wf_train_print_head(const struct wf_train_settings *s,
     char tokens[NUMBER], step[NUMBER];
     print_model(s, i);
     printf("data     %s: %zu file%s, %s tokens; %u x %u = %s per step in %u micro%s\n",
-           s->data.train, i->n_files, i->n_files == 1 ? "" : "s",
+           wf_shown(s->data.train).at, i->n_files, i->n_files == 1 ? "" : "s",
            wf_grouped(tokens, i->n_tokens), s->data.batch, i->seq,
            wf_grouped(step, (unsigned long long)s->data.batch * i->seq), s->parallel.micros,
            s->parallel.micros == 1 ? "" : "s");
@@ -103,5 +104,5 @@ void wf_train_print_head(const struct wf_train_settings *s,
     if (s->log.dir == NULL)
         printf("run      nothing is kept; set log.dir to keep weights and metrics\n");
     else
-        printf("run      %s\n", s->log.dir);
+        printf("run      %s\n", wf_shown(s->log.dir).at);
 }

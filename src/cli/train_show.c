@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/numbers.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/train.h"
 #include "training/session/stop.h"
@@ -155,17 +156,20 @@ static void print_start(const struct wf_session_event *e)
     wf_train_print_head(e->settings, start);
     if (start->info.resume_note[0] != '\0') {
         fflush(stdout);
-        fprintf(stderr, "weft: warning: %s\n", start->info.resume_note);
+        fprintf(stderr, "weft: warning: %s\n", wf_shown(start->info.resume_note).at);
     }
+    if (!start->info.has_resumed && e->settings->checkpoint.resume_mode == WF_RESUME_NEWEST)
+        printf("resumed  nothing: there is no checkpoint in %s/checkpoints\n",
+               wf_shown(e->settings->log.dir).at);
     if (start->info.resumed > 0)
         printf("resumed  from the checkpoint of step %llu\n",
                (unsigned long long)start->info.resumed);
     if (start->archived_model != NULL)
         printf("         continues a finished run, whose weights are now in %s\n",
-               start->archived_model);
+               wf_shown(start->archived_model).at);
     if (start->archived_metrics != NULL)
         printf("         replaces an unfinished run, whose metrics are now in %s\n",
-               start->archived_metrics);
+               wf_shown(start->archived_metrics).at);
 }
 
 static void print_end(const struct wf_session_event *e)
@@ -178,6 +182,28 @@ static void print_end(const struct wf_session_event *e)
                (unsigned long long)e->settings->train.steps, reasons[e->end]);
 }
 
+/* Prints a word of a command with an escape for every byte that a terminal might interpret. */
+static void print_escaped_word(const char *word)
+{
+    fputs("$'", stdout);
+    for (; *word != '\0'; word++) {
+        if (wf_is_printable_char(*word) && *word != '\'' && *word != '\\')
+            putchar(*word);
+        else
+            printf("\\%03o", (unsigned)(unsigned char)*word);
+    }
+    putchar('\'');
+}
+
+/* Returns true if a terminal shows all characters of the text as they are. */
+static bool is_shown(const char *text)
+{
+    for (size_t n; *text != '\0'; text += n)
+        if ((n = wf_shown_length(text)) == 0)
+            return false;
+    return true;
+}
+
 /* Prints a word of a command, quoted for a shell if necessary. */
 static void print_word(const char *word)
 {
@@ -185,6 +211,10 @@ static void print_word(const char *word)
                                 "/._-+=:,@%";
     if (word[0] != '\0' && strspn(word, plain) == strlen(word)) {
         fputs(word, stdout);
+        return;
+    }
+    if (!is_shown(word)) {
+        print_escaped_word(word);
         return;
     }
     putchar('\'');
@@ -261,20 +291,20 @@ void wf_train_show_event(void *arg, const struct wf_session_event *e)
                e->seconds);
         break;
     case WF_SESSION_EVENT_WARNING:
-        fprintf(stderr, "weft: warning: %s\n", e->text);
+        fprintf(stderr, "weft: warning: %s\n", wf_shown(e->text).at);
         break;
     case WF_SESSION_EVENT_ENDED:
         show->bar.on = false;
         print_end(e);
         break;
     case WF_SESSION_EVENT_MODEL_SAVED:
-        printf("saved    %s\n", e->text);
+        printf("saved    %s\n", wf_shown(e->text).at);
         break;
     case WF_SESSION_EVENT_UNFINISHED:
         print_unfinished(e);
         break;
     case WF_SESSION_EVENT_REPORT:
-        printf("report   %s\n", e->text);
+        printf("report   %s\n", wf_shown(e->text).at);
         break;
     case WF_SESSION_EVENT_DRY_RUN:
         wf_train_print_dry_run(e->settings, e->dry_run);

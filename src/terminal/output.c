@@ -13,6 +13,8 @@
 
 #include "base/error.h"
 #include "base/input.h"
+#include "base/printable.h"
+#include "base/temporary.h"
 
 /* Opens a temporary file beside the target, with the permissions of the old file.  If the
  * target is a symbolic link, the link is followed. */
@@ -20,14 +22,26 @@ static enum weft_status open_beside(struct wf_output *s, const struct stat *old,
                                     struct weft_error *err)
 {
     s->target = old != NULL ? realpath(s->path, NULL) : strdup(s->path);
-    size_t size = s->target == NULL ? 0 : strlen(s->target) + 24;
-    s->unfinished = size == 0 ? NULL : malloc(size);
-    if (s->unfinished == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "%s: no memory", s->path);
-    snprintf(s->unfinished, size, "%s.%ld.new", s->target, (long)getpid());
-    s->out = fopen(s->unfinished, "wb");
-    if (s->out == NULL)
+    if (s->target == NULL)
+        return WEFT_FAIL(err, errno == ENOMEM ? WEFT_NOMEM : WEFT_IO, "cannot write %s: %s",
+                         s->path, strerror(errno));
+    wf_temporary_clean(s->target);
+    enum weft_status st = wf_temporary_new_file(s->target, &s->unfinished, &s->lock, err);
+    if (st == WEFT_IO)
         return WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", s->path, strerror(errno));
+    WEFT_TRY(st);
+
+    /* The stream has its own descriptor, so that the lock lasts until the file is renamed. */
+    int fd = dup(s->lock);
+    s->out = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (s->out == NULL) {
+        st = WEFT_FAIL(err, WEFT_IO, "cannot write %s: %s", s->path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        remove(s->unfinished);
+        close(s->lock);
+        return st;
+    }
     if (old != NULL)
         fchmod(fileno(s->out), old->st_mode & 07777);
     return WEFT_OK;
@@ -95,7 +109,8 @@ enum weft_status wf_output_close(struct wf_output *s, enum weft_status st,
         if (st != WEFT_OK)
             remove(s->unfinished);
         else if (!s->quiet)
-            printf("wrote %s\n", s->path);
+            printf("wrote %s\n", wf_shown(s->path).at);
+        close(s->lock);
         free(s->unfinished);
         free(s->target);
     }

@@ -15,6 +15,7 @@ struct wf_output {
     FILE *out;
     const char *path; /* borrowed; NULL means standard output */
     char *unfinished; /* owned: the temporary name */
+    int lock;         /* while `unfinished` is not NULL: its lock (base/temporary.h) */
     char *target;     /* owned: the final name */
     bool quiet;       /* true: do not print "wrote FILE" */
 };

@@ -43,11 +43,54 @@ static void check_lengths(void **state)
     }
 }
 
+/* Control characters, changes of the writing direction and invalid bytes are replaced; other
+ * characters stay. */
+static void check_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"", ""},
+        {"runs/a b", "runs/a b"},
+        {"donn\xc3\xa9"
+         "es/\xe6\x96\x87/\xf0\x9f\x99\x82",
+         "donn\xc3\xa9"
+         "es/\xe6\x96\x87/\xf0\x9f\x99\x82"},
+        {"a\033]0;title\007b", "a?]0;title?b"},
+        {"a\n\t\r\x7f", "a????"},
+        {"\xc2\x9b"
+         "31m",
+         "??31m"}, /* CSI as one character */
+        {"\xe2\x80\xae"
+         "gpj",
+         "???gpj"}, /* right to left */
+        {"\xe2\x81\xa6", "???"},
+        {"\xff\xc3", "??"},
+        {"\xc3(", "?("},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(wf_shown(cases[i].text).at, cases[i].want);
+
+    char text[3 * WF_SHOWN_SIZE];
+    for (size_t n = 0; n < sizeof text; n++) {
+        memset(text, 'x', n);
+        text[n] = '\0';
+        struct wf_shown shown = wf_shown(text);
+        assert_true(strlen(shown.at) < WF_SHOWN_SIZE);
+        if (strcmp(shown.at, text) != 0) {
+            assert_true(n > WF_SHOWN_SIZE - 10);
+            assert_string_equal(shown.at + strlen(shown.at) - 4, "x...");
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_bytes),
         cmocka_unit_test(check_lengths),
+        cmocka_unit_test(check_shown),
     };
     return cmocka_run_group_tests_name("printable", tests, NULL, NULL) != 0;
 }

@@ -114,9 +114,9 @@ static inline enum weft_status saved_write(const struct saved_options *o,
     for (size_t r = 0; r < o->n_ranks && st == WEFT_OK; r++)
         st = wf_store_writer_finish(writers[r], &blobs[r], &bytes[r], err);
 
-    struct wf_store_commit_info parts = {o->root,      o->step,     o->run,
-                                         saved_config, saved_model, (const char *const *)blobs,
-                                         bytes,        o->n_ranks};
+    struct wf_store_commit_info parts = {
+        o->root, o->step,    o->run, saved_config, saved_model, (const char *const *)blobs,
+        bytes,   o->n_ranks, NULL,   NULL};
     if (st == WEFT_OK)
         st = wf_store_commit(&parts, o->keep, err);
     else

@@ -231,8 +231,8 @@ static void check_bad_set(void **state)
         assert_int_equal(wf_store_writer_finish(w[r], &blobs[r], &bytes[r], &err), WEFT_OK);
     }
 
-    struct wf_store_commit_info parts = {f.at,  9, "r", "", "", (const char *const *)blobs,
-                                         bytes, 2};
+    struct wf_store_commit_info parts = {f.at,  9, "r",  "",  "", (const char *const *)blobs,
+                                         bytes, 2, NULL, NULL};
     assert_int_equal(wf_store_commit(&parts, 1, &err), WEFT_CKPT);
     if (strstr(err.msg, c->want) == NULL)
         fail_msg("got: %s", err.msg);
@@ -310,8 +310,8 @@ static void check_two_writers(void **state)
     assert_int_equal(wf_store_writer_finish(other, &blob, &bytes, &err), WEFT_OK);
 
     /* Parts of another run and damaged parts are rejected. */
-    struct wf_store_commit_info parts = {f.at,   1, "a", "", "", (const char *const *)&blob,
-                                         &bytes, 1};
+    struct wf_store_commit_info parts = {f.at,   1, "a",  "",  "", (const char *const *)&blob,
+                                         &bytes, 1, NULL, NULL};
     assert_int_equal(wf_store_publish(&parts, &err), WEFT_CKPT);
     assert_non_null(
         strstr(err.msg, "part 0 of a checkpoint belongs to step 1 of run 'b', not to"));
@@ -344,8 +344,8 @@ static void check_not_utf8(void **state)
                      WEFT_OK);
     assert_int_equal(wf_store_writer_finish(w, &blob, &bytes, &err), WEFT_OK);
 
-    struct wf_store_commit_info parts = {f.at,   1, "a", "\xff", "", (const char *const *)&blob,
-                                         &bytes, 1};
+    struct wf_store_commit_info parts = {
+        f.at, 1, "a", "\xff", "", (const char *const *)&blob, &bytes, 1, NULL, NULL};
     assert_int_equal(wf_store_publish(&parts, &err), WEFT_CKPT);
     assert_non_null(strstr(err.msg, "config of a checkpoint is not UTF-8"));
 

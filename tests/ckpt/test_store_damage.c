@@ -214,8 +214,8 @@ static void check_names_the_tensor(void **state)
     }
 
     assert_int_equal(wf_store_writer_finish(w, &blob, &bytes, NULL), WEFT_OK);
-    struct wf_store_commit_info parts = {f.at,   20, "r", "", "", (const char *const *)&blob,
-                                         &bytes, 1};
+    struct wf_store_commit_info parts = {f.at,   20, "r",  "",  "", (const char *const *)&blob,
+                                         &bytes, 1,  NULL, NULL};
     assert_int_equal(wf_store_commit(&parts, 1, NULL), WEFT_OK);
 
     wf_store_writer_free(w);
@@ -475,10 +475,11 @@ static struct lie {
     {"six digits", "rank-00000.safetensors\"", "rank-000000.safetensors\"", "is not a valid file name"},
     {"itself", "rank-00000.safetensors\"", "manifest.json\"", "'manifest.json' is not a valid file name"},
     {"a file twice", "rank-00000.safetensors\"", "rank-00001.safetensors\"", "file rank-00001.safetensors is listed twice"},
-    {"a newer format", "\"version\":1", "\"version\":2", "it has format version 2 (maximum 1)"},
+    {"a newer format", "\"version\":2", "\"version\":3", "it has format version 3 (maximum 2)"},
+    {"the keys of version 2 in version 1", "\"version\":2", "\"version\":1", "its step, run, config, model, tokenizer or data is invalid"},
     {"no format", "\"weft checkpoint\"", "\"something\"", "it is not the manifest of a checkpoint"},
     {"another step", "\"step\":20", "\"step\":21", "its manifest is of step 21"},
-    {"a negative step", "\"step\":20", "\"step\":-1", "its step, run, config or model is invalid"},
+    {"a negative step", "\"step\":20", "\"step\":-1", "its step, run, config, model, tokenizer or data is invalid"},
     {"a fractional step", "\"step\":20", "\"step\":20.0", "is invalid"},
     {"a bad run", "\"run-2\"", "\"run/2\"", "is invalid"},
     {"an extra key", "\"step\":20", "\"step\":20,\"x\":1", "is invalid"},

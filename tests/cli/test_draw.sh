@@ -153,6 +153,6 @@ for sizes in '-p 2 -m 5 --chunks 2 -s interleaved-1f1b' '-p 4 -m 6 -s 1f1b'; do
     err_has "run/schedule.csv does not match the sizes of the trace"
 done
 
-holds test -z "$(find . -name '*.new')"
+holds test -z "$(find . -name '*.tmp-*')"
 
 finish

@@ -75,7 +75,7 @@ run 0 plan -s 1f1b -p 2 -m 2 -o again.csv
 holds cmp want.csv again.csv
 rm bare
 run 2 plan -s bare
-holds test -z "$(find . -name '*.new')"
+holds test -z "$(find . -name '*.tmp-*')"
 
 # Greedy and limited schedules accept the large costs of a model.
 run 0 plan -s greedy-1f1b -p 2 -m 4 --model gpt2-124m

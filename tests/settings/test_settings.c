@@ -25,7 +25,7 @@ static void assert_has(const char *have, const char *want)
 /* All keys, by section. */
 static const char *const keys[] = {
     "model: dir spec arch layers dim heads kv_heads ffn vocab ctx tied residual_block_layers seed",
-    "data: train val tokenizer seq batch shuffle",
+    "data: train val tokenizer seq batch shuffle verify",
     "parallel: pp dp chunks micros schedule placement partition transport threads cache auto",
     "train: steps precision reduction recompute memory_limit timeout slow max_time",
     "optim: lr min_lr warmup decay_steps curve beta1 beta2 eps weight_decay clip",
@@ -83,6 +83,7 @@ static void check_defaults(void **state)
     assert_int_equal(s.model.seed, 1);
     assert_int_equal(s.data.batch, 8);
     assert_false(s.data.shuffle);
+    assert_true(s.data.verify);
     assert_int_equal(s.parallel.pp, 1);
     assert_int_equal(s.parallel.micros, 1);
     assert_int_equal(s.parallel.threads, 0);

@@ -145,39 +145,47 @@ void wf_check_release(struct wf_check *c)
 
 /* -- depth of channels ---------------------------------------------------------------------- */
 
-static bool completes(const struct wf_check *c, size_t depth)
+static enum weft_status completes(const struct wf_check *c, size_t depth, bool *out,
+                                  struct weft_error *err)
 {
     const struct weft_channel_model channels = {.depth = depth, .by_pair = c->channels.by_pair};
     struct weft_verify_result r;
-    if (weft_verify(wf_check_schedule(c), &channels, &r, NULL) != WEFT_OK)
-        return false;
-    bool ok = r.n_findings == 0;
+    WEFT_TRY(weft_verify(wf_check_schedule(c), &channels, &r, err));
+    *out = r.n_findings == 0;
     weft_verify_result_release(&r);
-    return ok;
+    return WEFT_OK;
 }
 
 /* Searches by doubling, then by bisection.  If a schedule completes with buffered channels,
  * it also completes with a depth equal to its number of messages. */
-size_t wf_check_enough_depth(const struct wf_check *c)
+enum weft_status wf_check_enough_depth(const struct wf_check *c, size_t *out,
+                                       struct weft_error *err)
 {
     size_t low = c->channels.depth, max = c->result.n_messages, high = low + 1;
+    bool done = false;
+    *out = 0;
     if (c->result.n_cycle == 0 || low >= max)
-        return 0;
-    while (!completes(c, high)) {
+        return WEFT_OK;
+    WEFT_TRY(completes(c, high, &done, err));
+    while (!done) {
         if (high >= max)
-            return 0;
+            return WEFT_OK;
         low = high;
         high = high > max / 2 ? max : 2 * high;
+        WEFT_TRY(completes(c, high, &done, err));
     }
+
     /* invariant: deadlock at depth `low`, completion at depth `high` */
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (completes(c, middle))
+        WEFT_TRY(completes(c, middle, &done, err));
+        if (done)
             high = middle;
         else
             low = middle;
     }
-    return high;
+    *out = high;
+    return WEFT_OK;
 }
 
 /* -- JSON ----------------------------------------------------------------------------------- */

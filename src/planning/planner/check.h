@@ -69,9 +69,10 @@ const char *wf_torch_severity_name(enum weft_torch_severity severity);
 /* Returns the number of findings stored in the result. */
 size_t wf_check_n_findings(const struct wf_check *c);
 
-/* Returns the smallest channel depth with which a deadlocked schedule completes.  Returns 0
- * if there is no deadlock or if no depth avoids it. */
-size_t wf_check_enough_depth(const struct wf_check *c);
+/* Finds the smallest channel depth with which a deadlocked schedule completes: 0 if there is no
+ * deadlock or if no depth avoids it. */
+enum weft_status wf_check_enough_depth(const struct wf_check *c, size_t *out,
+                                       struct weft_error *err);
 
 /* Writes the result as a JSON object.  `transport` is the name of the channel model. */
 void wf_check_write_json(struct wf_json *j, const struct wf_check *c, const char *transport);

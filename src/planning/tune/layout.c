@@ -156,9 +156,18 @@ enum weft_status wf_layout_limits_init(struct wf_memory_limits *out,
                                  (struct weft_values){&limit, 1}, err);
 }
 
-/* Returns a lower bound by closed forms, or 0 if there is no bound. */
-static double quick_bound(const struct wf_layout_search *c, const struct weft_placement *place,
-                          const struct weft_cost *cost, bool whole)
+/* Returns `st` if memory is lacking, and otherwise WEFT_OK: any other error means that a candidate
+ * is impossible.  A candidate is never dropped because of memory. */
+static enum weft_status skip_impossible(enum weft_status st)
+{
+    return st == WEFT_NOMEM ? st : WEFT_OK;
+}
+
+/* Finds a lower bound by closed forms, or 0 if there is no bound. */
+static enum weft_status quick_bound(const struct wf_layout_search *c,
+                                    const struct weft_placement *place,
+                                    const struct weft_cost *cost, bool whole, double *out,
+                                    struct weft_error *err)
 {
     struct weft_bounds b = {0};
     struct weft_bound_input in = {.placement = place,
@@ -166,8 +175,9 @@ static double quick_bound(const struct wf_layout_search *c, const struct weft_pl
                                   .backwards =
                                       whole ? WEFT_BACKWARD_WHOLE : WEFT_BACKWARD_SPLIT,
                                   .effort = -1};
-    bool ok = weft_bounds_compute(&in, &b, NULL) == WEFT_OK;
-    return !ok ? 0 : c->problem->minimize == WEFT_MINIMIZE_SPAN ? b.span : b.makespan;
+    enum weft_status st = weft_bounds_compute(&in, &b, err);
+    *out = st != WEFT_OK ? 0 : c->problem->minimize == WEFT_MINIMIZE_SPAN ? b.span : b.makespan;
+    return skip_impossible(st);
 }
 
 /* Searches for a schedule for the stages of c->built.  *out stays NULL if none fits. */
@@ -185,9 +195,10 @@ static enum weft_status search_schedule(struct wf_layout_search *c,
         WEFT_TRY(wf_layout_limits_init(&b->limits, c, &b->partition, place, err));
         params.memory = b->memory = &b->limits.memory;
     }
-    if (weft_schedule_generate(g->name, &params, out, NULL) != WEFT_OK)
+    enum weft_status st = weft_schedule_generate(g->name, &params, out, err);
+    if (st != WEFT_OK && st != WEFT_NOMEM)
         c->kept->n_over_limit++;
-    return WEFT_OK;
+    return skip_impossible(st);
 }
 
 /* Computes the costs of the stages of c->built on their ranks. */
@@ -215,11 +226,16 @@ static enum weft_status build_search(struct wf_layout_search *c, const struct we
     wf_placement_fill(rank_of, c->now.ranks, stages, wf_generator_placement(g));
 
     bool whole = strcmp(g->name, "1f1b-v") == 0;
-    bool possible = cut(c, NULL, stages, &c->built.partition, NULL) == WEFT_OK;
+    st = cut(c, NULL, stages, &c->built.partition, err);
+    bool possible = st == WEFT_OK;
+    double bound = 0;
+    st = skip_impossible(st);
     if (possible)
         st = cost_stages(c, &place, err);
+    if (possible && st == WEFT_OK)
+        st = quick_bound(c, &place, &c->built.cost, whole, &bound, err);
     if (possible && st == WEFT_OK) {
-        if (wf_layout_is_pruned(c, quick_bound(c, &place, &c->built.cost, whole)))
+        if (wf_layout_is_pruned(c, bound))
             c->kept->n_pruned++;
         else
             st = search_schedule(c, g, &place, out, err);
@@ -236,14 +252,18 @@ static enum weft_status build_plain(struct wf_layout_search *c, const struct wef
     struct weft_schedule *s = NULL;
     struct weft_gen_params params = {
         .ranks = c->now.ranks, .micros = c->now.micros, .chunks = chunks};
-    if (weft_schedule_generate(g->name, &params, &s, NULL) != WEFT_OK)
-        return WEFT_OK; /* the generator does not support these sizes */
+    enum weft_status st = weft_schedule_generate(g->name, &params, &s, err);
+    if (st != WEFT_OK) /* the generator does not support these sizes */
+        return skip_impossible(st);
     const struct weft_placement *place = weft_schedule_placement(s);
     /* a rank has a stage of every pipe */
     bool possible = weft_schedule_n_chunks(s) <= c->space.max_chunks &&
-                    !(c->problem->for_torch && place->n_pipes > 1) &&
-                    cut(c, s, place->n_stages, &c->built.partition, NULL) == WEFT_OK;
-    enum weft_status st = possible ? cost_stages(c, place, err) : WEFT_OK;
+                    !(c->problem->for_torch && place->n_pipes > 1);
+    if (possible) {
+        st = cut(c, s, place->n_stages, &c->built.partition, err);
+        possible = st == WEFT_OK;
+        st = possible ? cost_stages(c, place, err) : skip_impossible(st);
+    }
     if (possible && st == WEFT_OK)
         *out = s;
     else

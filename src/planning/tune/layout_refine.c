@@ -108,11 +108,14 @@ static enum weft_status tune_order(struct wf_layout_search *c, struct refined *r
     const struct wf_layout_source source = wf_layout_make_source(c);
     const struct wf_layout_candidate tuned = {.schedule = "tuned"};
     struct wf_layout_built built = {0};
-    enum weft_status st = WEFT_OK;
-    if (weft_tune(&t, &options, &best, NULL) == WEFT_OK) {
+    enum weft_status st = weft_tune(&t, &options, &best, err);
+    if (st == WEFT_NOMEM)
+        return st;
+    if (st == WEFT_OK) {
         built.schedule = best.schedule;
         c->now.bound = by_span ? best.bounds.span : best.bounds.makespan;
     }
+    st = WEFT_OK; /* the layout cannot be tuned, for example within its memory */
     bool better = built.schedule != NULL &&
                   (by_span ? best.span : best.makespan) + reduction < time * (1 - 1e-9);
     if (better)

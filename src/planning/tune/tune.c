@@ -116,20 +116,25 @@ static void submit_order(struct tuner *t, const uint32_t *order, const char *nam
 
 /* Converts a schedule to an order of the search.  Micros are renumbered in the order in
  * which they run.  If the search splits backwards, a whole backward is replaced by I and W.
- * Otherwise a split backward is replaced by B at the position of its I.  Returns false if
+ * Otherwise a split backward is replaced by B at the position of its I.  Sets *fits to false if
  * the schedule has another shape. */
-static bool order_from_schedule(const struct tuner *t, const struct weft_schedule *schedule,
-                                uint32_t *order)
+static enum weft_status order_from_schedule(const struct tuner *t,
+                                            const struct weft_schedule *schedule,
+                                            uint32_t *order, bool *fits, struct weft_error *err)
 {
     const struct wf_search *s = &t->s;
     const struct weft_placement *place = weft_schedule_placement(schedule);
     if (place->n_pipes != 1 || place->n_ranks != s->n_ranks || place->n_stages != s->n_stages ||
         place->n_micros != s->n_micros ||
-        memcmp(place->rank_of, s->rank_of, sizeof *s->rank_of * s->n_stages) != 0)
-        return false;
+        memcmp(place->rank_of, s->rank_of, sizeof *s->rank_of * s->n_stages) != 0) {
+        *fits = false;
+        return WEFT_OK;
+    }
 
     uint32_t *seen = calloc((size_t)s->n_passes * s->n_stages, sizeof *seen);
-    bool ok = seen != NULL;
+    if (seen == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory to tune %zu actions", s->n_ops);
+    bool ok = true;
     for (uint32_t r = 0; ok && r < s->n_ranks; r++) {
         struct weft_action_span row = weft_schedule_rank(schedule, r);
         size_t n = 0;
@@ -147,7 +152,8 @@ static bool order_from_schedule(const struct tuner *t, const struct weft_schedul
         ok = n == s->per_rank;
     }
     free(seen);
-    return ok;
+    *fits = ok;
+    return WEFT_OK;
 }
 
 static double seconds_since(const struct tuner *t)
@@ -155,7 +161,10 @@ static double seconds_since(const struct tuner *t)
     return (double)(wf_clock_ns() - t->start_ns) * 1e-9;
 }
 
-static void try_generator(struct tuner *t, const struct weft_generator *g)
+/* Tries the schedule of a generator, unless the generator does not support the problem.  Without
+ * memory the search fails: its result must not depend on the memory of the machine. */
+static enum weft_status try_generator(struct tuner *t, const struct weft_generator *g,
+                                      struct weft_error *err)
 {
     const struct weft_tune_problem *p = t->problem;
     bool any_chunks = g->flags & WEFT_GEN_USES_CHUNKS;
@@ -167,17 +176,23 @@ static void try_generator(struct tuner *t, const struct weft_generator *g)
                                      .minimize = p->minimize};
     struct weft_schedule *schedule = NULL;
 
-    if ((!any_chunks && g->default_chunks != t->s.n_chunks) ||
-        weft_schedule_generate(g->name, &params, &schedule, NULL) != WEFT_OK)
-        return;
-    if (order_from_schedule(t, schedule, t->order))
+    bool fits = false;
+
+    if (!any_chunks && g->default_chunks != t->s.n_chunks)
+        return WEFT_OK;
+    enum weft_status st = weft_schedule_generate(g->name, &params, &schedule, err);
+    if (st != WEFT_OK)
+        return st == WEFT_NOMEM ? st : WEFT_OK;
+    st = order_from_schedule(t, schedule, t->order, &fits, err);
+    if (st == WEFT_OK && fits)
         submit_order(t, t->order, g->name, true);
     weft_schedule_free(schedule);
+    return st;
 }
 
 /* Tries every generator whose schedule has the shape of the problem.  Generators that search
  * are tried last, and only if time allows. */
-static void try_generators(struct tuner *t)
+static enum weft_status try_generators(struct tuner *t, struct weft_error *err)
 {
     size_t n;
     const struct weft_generator *all = weft_generator_list(&n);
@@ -185,8 +200,9 @@ static void try_generators(struct tuner *t)
         for (size_t i = 0; i < n; i++) {
             bool timed_out = t->options->seconds > 0 && seconds_since(t) > t->options->seconds;
             if (!!(all[i].flags & WEFT_GEN_USES_COST) == searches && !(searches && timed_out))
-                try_generator(t, &all[i]);
+                WEFT_TRY(try_generator(t, &all[i], err));
         }
+    return WEFT_OK;
 }
 
 /* Tries list schedules, which support more chunks than the generators that search. */
@@ -418,7 +434,7 @@ static enum weft_status search_all(struct tuner *t, struct weft_error *err)
     name_origin(t, WF_FAMILY_GUIDED, "list guided by a pattern");
     name_origin(t, WF_FAMILY_PATTERN, "pattern");
 
-    try_generators(t);
+    WEFT_TRY(try_generators(t, err));
     WEFT_TRY(find_bounds(t, &place, err));
     t->stopped = !report_progress(t);
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/temporary.h"
 #include "base/text.h"
 #include "planning/spec/hf_config.h"
 #include "training/ckpt/hf.h"
@@ -26,6 +27,7 @@ struct hf_shard {
 
 struct wf_hf_writer {
     char *dir, *tmp; /* owned; tmp is NULL while the temporary directory does not exist */
+    int tmp_lock;    /* while tmp is not NULL: its lock (base/temporary.h) */
     struct wf_safetensors_entry *entries; /* owned, with the names */
     size_t n_entries;
     struct hf_shard *shards; /* owned */
@@ -285,7 +287,7 @@ static enum weft_status start(struct wf_hf_writer *w, const char *dir,
     WEFT_TRY(wf_safetensors_check_unique(w->entries, n, err));
     WEFT_TRY(plan_shards(w, options->shard_bytes, err));
     WEFT_TRY(wf_dir_check_empty(w->dir, err));
-    WEFT_TRY(wf_dir_make_temporary(w->dir, &w->tmp, err));
+    WEFT_TRY(wf_temporary_new_dir(w->dir, &w->tmp, &w->tmp_lock, err));
     WEFT_TRY(write_config(w, model, options, err));
     if (w->n_shards > 1)
         WEFT_TRY(write_index(w, err));
@@ -332,6 +334,7 @@ enum weft_status wf_hf_writer_finish(struct wf_hf_writer *w, struct weft_error *
     if (rename(w->tmp, w->dir) != 0)
         return WEFT_FAIL(err, WEFT_IO, "%.160s cannot be renamed to its final name: %s", w->dir,
                          strerror(errno));
+    close(w->tmp_lock);
     free(w->tmp);
     w->tmp = NULL;
     return wf_dir_sync_parent(w->dir, err);
@@ -363,6 +366,7 @@ void wf_hf_writer_free(struct wf_hf_writer *w)
         for (size_t i = w->n_added; i-- > 0;) /* files before their directories */
             remove_entry(w->tmp, w->added[i]);
         rmdir(w->tmp);
+        close(w->tmp_lock);
     }
 
     for (size_t i = 0; i < w->n_entries; i++)

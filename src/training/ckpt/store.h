@@ -140,6 +140,8 @@ struct wf_store_commit_info {
     const char *const *blobs;
     const size_t *blob_bytes;
     size_t n_blobs; /* number of blobs: one blob per rank, in any order */
+    /* Text that identifies the tokenizer and the training data; NULL or empty: unknown. */
+    const char *tokenizer, *data;
 };
 
 /* Checks that the pieces of all ranks cover every tensor exactly once, writes the manifest, and
@@ -199,6 +201,10 @@ const char *wf_ckpt_run(const struct wf_ckpt *s);
 const char *wf_ckpt_config(const struct wf_ckpt *s);
 /* Returns the config.json of the model. */
 const char *wf_ckpt_model(const struct wf_ckpt *s);
+/* Returns the text that identifies the tokenizer; empty: unknown. */
+const char *wf_ckpt_tokenizer(const struct wf_ckpt *s);
+/* Returns the text that identifies the training data; empty: unknown. */
+const char *wf_ckpt_data(const struct wf_ckpt *s);
 
 struct wf_ckpt_param {
     const char *name;

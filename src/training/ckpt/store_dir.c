@@ -19,6 +19,7 @@
 #include "base/input.h"
 #include "base/numbers.h"
 #include "base/printable.h"
+#include "base/temporary.h"
 #include "training/ckpt/store_priv.h"
 
 /* -- names --------------------------------------------------------------------------------- */
@@ -323,27 +324,25 @@ static enum weft_status remove_all_stale(const char *root, int root_fd, struct w
 /* Tries all file operations that a checkpoint needs with a one-byte file. */
 static enum weft_status probe(const char *root, int root_fd, struct weft_error *err)
 {
-    char name[64], renamed[80];
-    snprintf(name, sizeof name, ".probe-%ld", (long)getpid());
-    snprintf(renamed, sizeof renamed, "%s-renamed", name);
-    /* An earlier process with the same pid may have left this file. */
-    unlinkat(root_fd, name, 0);
-    int fd = openat(root_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    bool works = fd >= 0 && write(fd, "", 1) == 1 && fsync(fd) == 0;
-    int why = errno;
-    if (works && renameat(root_fd, name, root_fd, renamed) != 0) {
-        works = false;
-        why = errno;
-    }
+    char *path = wf_path_join(root, ".probe"), *tmp = NULL;
+    int fd = -1;
+    if (path == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of a file");
+    enum weft_status st = wf_temporary_new_file(path, &tmp, &fd, err);
+    if (st == WEFT_OK && (write(fd, "", 1) != 1 || fsync(fd) != 0 || rename(tmp, path) != 0))
+        st = WEFT_IO;
+    if (st == WEFT_IO)
+        st = WEFT_FAIL(err, WEFT_IO, "checkpoints cannot be written to %.160s: %s", root,
+                       strerror(errno));
 
-    if (fd >= 0)
+    if (tmp != NULL) {
+        unlink(tmp);
+        unlink(path);
         close(fd);
-    unlinkat(root_fd, name, 0);
-    unlinkat(root_fd, renamed, 0);
-    if (!works)
-        return WEFT_FAIL(err, WEFT_IO, "checkpoints cannot be written to %.160s: %s", root,
-                         strerror(why));
-    return wf_dir_sync_fd(root_fd, root, err);
+    }
+    free(tmp);
+    free(path);
+    return st == WEFT_OK ? wf_dir_sync_fd(root_fd, root, err) : st;
 }
 
 enum weft_status wf_store_prepare(const char *root, struct wf_text *removed,
@@ -358,6 +357,7 @@ enum weft_status wf_store_prepare(const char *root, struct wf_text *removed,
     enum weft_status st = probe(root, fd, err);
     if (st == WEFT_OK)
         st = remove_all_stale(root, fd, removed, err);
+    wf_temporary_clean_dir(root);
     close(fd);
     return st;
 }

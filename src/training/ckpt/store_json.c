@@ -10,7 +10,7 @@
 #include "training/ckpt/store_priv.h"
 
 static const char format_name[] = "weft checkpoint";
-enum { FORMAT_VERSION = 1 };
+enum { FORMAT_VERSION = 2 };
 
 static const char hash_prefix[] = ",\n\"xxh3\":\"", hash_suffix[] = "\"}\n";
 enum { HASH_SUFFIX_LEN = sizeof hash_suffix - 1, HASH_PREFIX_LEN = sizeof hash_prefix - 1 };
@@ -80,6 +80,11 @@ static enum weft_status add_body(struct wf_text *text, const struct wf_manifest 
     WEFT_TRY(add_string(text, "config", m->config, err));
     wf_text_adds(text, ",\n");
     WEFT_TRY(add_string(text, "model", m->model, err));
+    wf_text_adds(text, ",\n");
+    WEFT_TRY(add_string(text, "tokenizer", m->tokenizer == NULL ? "" : m->tokenizer, err));
+    wf_text_adds(text, ",\n");
+    WEFT_TRY(add_string(text, "data", m->data == NULL ? "" : m->data, err));
+
     add_files(text, m);
     wf_text_adds(text, ",\n\"params\":[");
     for (size_t i = 0; i < m->n_params; i++) {
@@ -251,7 +256,8 @@ static enum weft_status read_list(const struct manifest_reader *r, const json_t 
     return WEFT_OK;
 }
 
-static enum weft_status read_format(const struct manifest_reader *r, const json_t *top)
+static enum weft_status read_format(const struct manifest_reader *r, const json_t *top,
+                                    size_t *n_keys)
 {
     const char *format = json_string_value(json_object_get(top, "format"));
     uint64_t version;
@@ -264,21 +270,27 @@ static enum weft_status read_format(const struct manifest_reader *r, const json_
                          "%.160s: it has format version %" PRIu64
                          " (maximum %d); use a newer weft",
                          r->source, version, FORMAT_VERSION);
+    *n_keys = version == 1 ? 9 : 11; /* version 1 has neither tokenizer nor data */
     return WEFT_OK;
 }
 
 static enum weft_status read_top(struct manifest_reader *r, const json_t *top)
 {
-    WEFT_TRY(read_format(r, top));
+    size_t n_keys = 0;
+    WEFT_TRY(read_format(r, top, &n_keys));
     uint64_t step;
     const char *run = json_string_value(json_object_get(top, "run"));
     const char *config = json_string_value(json_object_get(top, "config"));
     const char *model = json_string_value(json_object_get(top, "model"));
+    const char *tokenizer = json_string_value(json_object_get(top, "tokenizer"));
+    const char *data = json_string_value(json_object_get(top, "data"));
+    bool whole = n_keys == 9 || (tokenizer != NULL && data != NULL);
     if (!read_count(top, "step", &step) || step > STORE_MAX_STEP || run == NULL ||
-        wf_store_run_error(run) != NULL || config == NULL || model == NULL ||
-        json_object_size(top) != 9)
-        return fail(r, "its step, run, config or model is invalid");
+        wf_store_run_error(run) != NULL || config == NULL || model == NULL || !whole ||
+        json_object_size(top) != n_keys)
+        return fail(r, "its step, run, config, model, tokenizer or data is invalid");
     WEFT_TRY(wf_manifest_new(step, run, config, model, &r->m, r->err));
+    WEFT_TRY(wf_manifest_set_data(r->m, tokenizer, data, r->err));
     WEFT_TRY(read_list(r, top, "files", read_file));
     return read_list(r, top, "params", read_param);
 }

@@ -41,6 +41,16 @@ enum weft_status wf_manifest_new(uint64_t step, const char *run, const char *con
     return WEFT_OK;
 }
 
+enum weft_status wf_manifest_set_data(struct wf_manifest *m, const char *tokenizer,
+                                      const char *data, struct weft_error *err)
+{
+    m->tokenizer = strdup(tokenizer == NULL ? "" : tokenizer);
+    m->data = strdup(data == NULL ? "" : data);
+    if (m->tokenizer == NULL || m->data == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a manifest");
+    return WEFT_OK;
+}
+
 void wf_manifest_free(struct wf_manifest *m)
 {
     if (m == NULL)
@@ -53,6 +63,8 @@ void wf_manifest_free(struct wf_manifest *m)
     free(m->files);
     free(m->run);
     free(m->config);
+    free(m->tokenizer);
+    free(m->data);
     free(m->model);
     json_decref(m->index);
     free(m);

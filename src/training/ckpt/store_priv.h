@@ -44,6 +44,7 @@ struct wf_manifest_param {
 struct wf_manifest {
     uint64_t step;
     char *run, *config, *model;     /* owned */
+    char *tokenizer, *data;         /* owned: see struct wf_store_commit_info */
     struct wf_manifest_file *files; /* owned */
     size_t n_files, files_cap;
     struct wf_manifest_param *params; /* owned */
@@ -56,6 +57,10 @@ enum weft_status wf_manifest_new(uint64_t step, const char *run, const char *con
                                  const char *model, struct wf_manifest **out,
                                  struct weft_error *err);
 void wf_manifest_free(struct wf_manifest *m); /* NULL is allowed */
+
+/* Sets the identity of the tokenizer and of the data; NULL: unknown. */
+enum weft_status wf_manifest_set_data(struct wf_manifest *m, const char *tokenizer,
+                                      const char *data, struct weft_error *err);
 
 /* Adds a file to the manifest. */
 enum weft_status wf_manifest_add_file(struct wf_manifest *m,

@@ -548,6 +548,16 @@ const char *wf_ckpt_run(const struct wf_ckpt *s)
     return s->m->run;
 }
 
+const char *wf_ckpt_tokenizer(const struct wf_ckpt *s)
+{
+    return s->m->tokenizer == NULL ? "" : s->m->tokenizer;
+}
+
+const char *wf_ckpt_data(const struct wf_ckpt *s)
+{
+    return s->m->data == NULL ? "" : s->m->data;
+}
+
 const char *wf_ckpt_config(const struct wf_ckpt *s)
 {
     return s->m->config;

@@ -385,7 +385,7 @@ static enum weft_status make_manifest(const struct publishing *p, struct wf_text
     const struct wf_store_commit_info *parts = p->parts;
     struct wf_manifest *m = NULL;
     WEFT_TRY(wf_manifest_new(parts->step, parts->run, parts->config, parts->model, &m, err));
-    enum weft_status st = WEFT_OK;
+    enum weft_status st = wf_manifest_set_data(m, parts->tokenizer, parts->data, err);
     for (size_t i = 0; i < parts->n_blobs && st == WEFT_OK; i++)
         st = merge_blob(parts, i, m, err);
     if (st == WEFT_OK)

@@ -91,6 +91,8 @@ static enum weft_status describe_store(struct wf_weights *w, struct weft_error *
     const char *settings = wf_ckpt_config(w->store);
     w->info.settings =
         settings[0] == '\0' ? NULL : settings; /* converted checkpoints have no settings */
+    const char *tokenizer = wf_ckpt_tokenizer(w->store);
+    w->info.tokenizer = tokenizer[0] == '\0' ? NULL : tokenizer;
     w->info.n_tensors = wf_ckpt_count(w->store);
     /* Cannot overflow: every element takes bytes in a file. */
     for (size_t i = 0; i < w->info.n_tensors; i++)

@@ -34,6 +34,7 @@ struct wf_weights_info {
     const char *note;
     /* Settings of the run that wrote the checkpoint, as YAML; NULL: unknown. */
     const char *settings;
+    const char *tokenizer; /* of a checkpoint: the text that identifies it; NULL: unknown */
     uint64_t n_tensors, n_elements; /* number of stored tensors, number of their elements */
     int64_t bos, eos; /* ids of the tokens that begin and end a document; negative: unknown */
 };
@@ -57,9 +58,10 @@ enum weft_status wf_weights_check_names(const struct wf_weights *w, const char *
 enum weft_status wf_weights_read(const struct wf_weights *w, const char *name, uint32_t n_dims,
                                  const uint64_t *shape, float *out, struct weft_error *err);
 
-/* A callback that adds other files to a checkpoint directory before the directory gets its
- * final name. */
+/* What a checkpoint has besides the weights. */
 struct wf_weights_extras {
+    const char *tokenizer; /* text that identifies the tokenizer; NULL: unknown */
+    /* Adds other files to the directory before it gets its final name; may be NULL. */
     enum weft_status (*add)(void *arg, const char *dir, struct weft_error *err);
     void *arg;
 };

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/temporary.h"
 #include "planning/spec/hf_config.h"
 #include "training/ckpt/hf.h"
 #include "training/ckpt/store_priv.h"
@@ -24,6 +25,7 @@ struct job {
     const struct wf_weights_extras *extras; /* NULL: no extra files */
     const char *path;
     char *root;     /* owned: temporary directory beside `path` for the new checkpoint */
+    int lock;       /* while root is not NULL: its lock (base/temporary.h) */
     float **values; /* owned: values of all tensors, one array per tensor */
     float *zeros;   /* owned: zeros for the moments; has the size of the largest tensor */
 };
@@ -83,14 +85,17 @@ static enum weft_status commit(const struct job *j, const char *blob, size_t byt
         wf_hf_config_write(&wf_weights_info(j->weights)->model, &about, &model, err);
     if (st == WEFT_OK && (model.failed || model.at == NULL))
         st = no_memory(err);
-    const struct wf_store_commit_info parts = {.root = j->root,
-                                               .step = j->step,
-                                               .run = run_name,
-                                               .config = "",
-                                               .model = model.at,
-                                               .blobs = &blob,
-                                               .blob_bytes = &bytes,
-                                               .n_blobs = 1};
+
+    const struct wf_store_commit_info parts = {
+        .root = j->root,
+        .step = j->step,
+        .run = run_name,
+        .config = "",
+        .model = model.at,
+        .tokenizer = j->extras == NULL ? NULL : j->extras->tokenizer,
+        .blobs = &blob,
+        .blob_bytes = &bytes,
+        .n_blobs = 1};
     if (st == WEFT_OK)
         st = wf_store_commit(&parts, 1, err);
     wf_text_release(&model);
@@ -122,7 +127,7 @@ static enum weft_status rename_final(const struct job *j, struct weft_error *err
     wf_store_step_name(j->step, name);
     char *dir = wf_path_join(j->root, name);
     enum weft_status st = dir == NULL ? no_memory(err) : WEFT_OK;
-    if (st == WEFT_OK && j->extras != NULL)
+    if (st == WEFT_OK && j->extras != NULL && j->extras->add != NULL)
         st = j->extras->add(j->extras->arg, dir, err);
     if (st == WEFT_OK && rename(dir, j->path) != 0)
         st = WEFT_FAIL(err, WEFT_IO, "%.160s cannot be renamed to its final name: %s", j->path,
@@ -152,7 +157,7 @@ static enum weft_status convert(struct job *j, struct weft_error *err)
     WEFT_TRY(check_name(j, err));
     WEFT_TRY(wf_dir_check_empty(j->path, err));
     WEFT_TRY(read_values(j, err));
-    WEFT_TRY(wf_dir_make_temporary(j->path, &j->root, err));
+    WEFT_TRY(wf_temporary_new_dir(j->path, &j->root, &j->lock, err));
     WEFT_TRY(write_store(j, err));
     return rename_final(j, err);
 }
@@ -176,6 +181,7 @@ enum weft_status wf_weights_to_checkpoint(const struct wf_weights *w,
     if (j.root != NULL) {
         wf_store_discard(j.root, step, NULL); /* no effect if the checkpoint was renamed */
         rmdir(j.root);
+        close(j.lock);
     }
     for (size_t i = 0; j.values != NULL && i < n; i++)
         free(j.values[i]);

@@ -2,6 +2,7 @@
  * fits a model. */
 #include "training/data/meta.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -69,9 +70,12 @@ struct wf_meta wf_meta_read(const struct wf_shards *shards)
     struct stat info;
     bool readable = path != NULL && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
                     info.st_size <= MAX_BYTES;
+
     if (readable && wf_input_read_as(WEFT_DATA, path, &text, &len, NULL) == WEFT_OK) {
         json_t *meta = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
         double vocab = number(meta, "vocab");
+        const char *kind = json_string_value(json_object_get(meta, "tokenizer"));
+        out.is_bytes = kind != NULL && strcmp(kind, "bytes") == 0;
         out.token_bytes = bytes_per_token(meta);
         if (vocab >= 2 && vocab <= WF_TOKENIZER_MAX_VOCAB)
             out.vocab = (uint32_t)vocab;
@@ -105,6 +109,66 @@ enum weft_status wf_meta_find_vocab(const struct wf_shards *shards, uint32_t *ou
         st = wf_meta_count_tokens(path, out, err);
     free(path);
     return st;
+}
+
+/* -- the identity of the tokenizer --------------------------------------------------------- */
+
+enum weft_status wf_meta_hash_tokenizer(const char *path, uint64_t *out, struct weft_error *err)
+{
+    struct weft_tokenizer *t = NULL;
+    enum weft_status st = weft_tokenizer_open(path, &t, err);
+    if (st != WEFT_OK && st != WEFT_DATA)
+        return st;
+    *out = st == WEFT_OK ? wf_tokenizer_hash(t) : 0;
+    weft_tokenizer_free(t);
+    return WEFT_OK;
+}
+
+/* Finds the tokenizer of shards without a hash, which an older weft has written. */
+static enum weft_status find_by_directory(const struct wf_shards *shards, uint64_t *out,
+                                          struct weft_error *err)
+{
+    char *path = wf_meta_sibling_path(shards, "tokenizer.json");
+    struct weft_tokenizer *bytes = NULL;
+    enum weft_status st = WEFT_OK;
+    *out = 0;
+    if (path != NULL && access(path, F_OK) == 0) {
+        st = wf_meta_hash_tokenizer(path, out, err);
+    } else if (wf_meta_read(shards).is_bytes) {
+        st = weft_tokenizer_new_bytes(&bytes, err);
+        *out = st == WEFT_OK ? wf_tokenizer_hash(bytes) : 0;
+    }
+    weft_tokenizer_free(bytes);
+    free(path);
+    return st;
+}
+
+enum weft_status wf_meta_find_tokenizer(const struct wf_shards *shards, uint64_t *out,
+                                        struct weft_error *err)
+{
+    size_t first = 0, n = wf_shards_n_files(shards);
+    while (first < n && wf_shards_file_hash(shards, first) == 0)
+        first++;
+    if (first == n)
+        return find_by_directory(shards, out, err);
+
+    uint64_t hash = wf_shards_file_hash(shards, first);
+    for (size_t i = first + 1; i < n; i++)
+        WEFT_TRY(wf_meta_check_same(wf_shards_path(shards, i), wf_shards_file_hash(shards, i),
+                                    wf_shards_path(shards, first), hash, err));
+    *out = hash;
+    return WEFT_OK;
+}
+
+enum weft_status wf_meta_check_same(const char *what, uint64_t have, const char *other,
+                                    uint64_t want, struct weft_error *err)
+{
+    if (have == 0 || want == 0 || have == want)
+        return WEFT_OK;
+    return WEFT_FAIL(err, WEFT_DATA,
+                     "%.150s has the tokenizer %016" PRIx64 ", but %.150s has %016" PRIx64
+                     "; tokenize the text with the model's tokenizer",
+                     what, have, other, want);
 }
 
 enum weft_status wf_meta_check_vocab(const struct wf_shards *shards, const char *model_dir,

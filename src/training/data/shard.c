@@ -234,6 +234,11 @@ size_t wf_shards_width(const struct wf_shards *s, size_t i)
     return s->at[i].width;
 }
 
+uint64_t wf_shards_file_tokens(const struct wf_shards *s, size_t i)
+{
+    return s->at[i].n;
+}
+
 uint64_t wf_shards_file_hash(const struct wf_shards *s, size_t i)
 {
     return s->at[i].hash;

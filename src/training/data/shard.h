@@ -55,6 +55,8 @@ const char *wf_shards_path(const struct wf_shards *s, size_t i);
 enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n,
                                 uint32_t vocab, int32_t *out, struct weft_error *err);
 
+/* Returns the number of tokens in file i.  Local. */
+uint64_t wf_shards_file_tokens(const struct wf_shards *s, size_t i);
 /* Returns the number of bytes per token in file i.  Local. */
 size_t wf_shards_width(const struct wf_shards *s, size_t i);
 /* Returns the hash of the tokenizer in the header of file i; 0: unknown.  Local. */

@@ -35,6 +35,7 @@ struct split {
 struct corpus {
     const struct wf_corpus_options *options;    /* borrowed */
     const struct wf_text_options *text_options; /* borrowed: of the list */
+    uint64_t hash;                              /* of the tokenizer */
     bool single_file, created_folder;
     bool new_tokenizer;           /* the folder had no tokenizer.json */
     struct wf_encoder **encoders; /* owned: one per worker */
@@ -168,6 +169,7 @@ static enum weft_status write_tokens(const struct corpus *c, struct split *split
             shard_path(c, split, split->part.shards, path);
             WEFT_TRY(wf_shard_writer_new(path, weft_tokenizer_n_vocab(c->options->tokenizer),
                                          &split->writer, err));
+            wf_shard_writer_set_hash(split->writer, c->hash);
         }
 
         size_t now = wf_size_min(n, limit - split->n_open);
@@ -456,6 +458,7 @@ enum weft_status wf_corpus_write(struct wf_text_list *list,
         .train.name = "train",
         .val.name = "val",
         .val_document = no_document,
+        .hash = wf_tokenizer_hash(options->tokenizer),
     };
     WEFT_TRY(check_options(options, c.single_file, err));
     WEFT_TRY(choose_val_document(&c, list, err));

@@ -38,6 +38,8 @@ enum weft_status weft_settings_read(struct weft_settings *s, const char *path,
     WEFT_TRY(wf_input_read(path, &text, &len, err));
     enum weft_status st =
         wf_settings_parse(wf_train_setting_list(), text, len, path, &s->train, err);
+    if (st == WEFT_OK)
+        st = wf_train_settings_set_run(&s->train, path, err);
     free(text);
     return st;
 }

@@ -159,10 +159,14 @@ static enum weft_status write_checkpoint(const struct conversion *j, const char 
                                          struct weft_error *err)
 {
     struct weft_tokenizer *tokenizer = NULL;
+    char identity[WF_TOKENIZER_HASH_SIZE];
     WEFT_TRY(open_tokenizer(j->from, &tokenizer, result, err));
-    const struct wf_weights_extras extras = {save_tokenizer, tokenizer};
-    enum weft_status st = wf_weights_to_checkpoint(
-        j->from, j->tensors, j->params.n, step, tokenizer == NULL ? NULL : &extras, out, err);
+    const char *known = wf_weights_info(j->from)->tokenizer;
+    wf_tokenizer_hash_print(tokenizer == NULL ? 0 : wf_tokenizer_hash(tokenizer), identity);
+    const struct wf_weights_extras extras = {
+        known != NULL ? known : identity, tokenizer == NULL ? NULL : save_tokenizer, tokenizer};
+    enum weft_status st =
+        wf_weights_to_checkpoint(j->from, j->tensors, j->params.n, step, &extras, out, err);
     weft_tokenizer_free(tokenizer);
     return st;
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "training/layout/local_ranks.h"
+#include "training/trainer/load.h"
 #include "weft/comm.h"
 
 struct evaluation {
@@ -30,6 +31,7 @@ static enum weft_status open_rank(const struct evaluation *job, struct weft_comm
 {
     const struct wf_evaluate_options *o = job->options;
     WEFT_TRY(wf_shards_open_split(o->data, "val", shards, err));
+    WEFT_TRY(wf_load_check_tokenizer(job->weights, *shards, err));
     WEFT_TRY(wf_pool_new(o->threads, pool, err));
     const struct wf_evaluator_spec spec = {.weights = job->weights,
                                            .rows = o->rows,

@@ -5,6 +5,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/input.h"
+#include "base/temporary.h"
 #include "training/data/bpe_train.h"
 
 struct phase {
@@ -71,6 +72,10 @@ enum weft_status wf_tokenize(struct wf_text_list *list, const struct wf_tokenize
         return WEFT_FAIL(err, WEFT_USAGE,
                          "a pipe can be read only once, but training a tokenizer and encoding "
                          "read the text twice; store the text in a file");
+
+    /* A killed process may have left unfinished shards. */
+    wf_temporary_clean(o->out);
+    wf_temporary_clean_dir(o->out);
 
     WEFT_TRY(get_tokenizer(o, list, n_threads, &t, err));
     r.kind = weft_tokenizer_kind(t);

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/step_name.h"
+#include "base/temporary.h"
 #include "base/text.h"
 #include "training/data/tokenizer.h"
 
@@ -120,11 +121,25 @@ static enum weft_status write_config(const char *path, const struct wf_train_set
                                      struct weft_error *err)
 {
     struct wf_text text = {0};
-    wf_settings_print(wf_train_setting_list(), s, &text);
-    enum weft_status st = text.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the settings")
-                                      : wf_file_write(path, text.at, text.len, err);
+    enum weft_status st = wf_train_settings_print(s, &text, err);
+    if (st == WEFT_OK)
+        st = wf_file_write(path, text.at, text.len, err);
     wf_text_release(&text);
     return st;
+}
+
+/* Removes temporary files that a killed run left in its directory. */
+static enum weft_status remove_leftovers(const char *dir, struct weft_error *err)
+{
+    static const char *const parts[] = {".", "checkpoints", "trace"};
+    for (size_t i = 0; i < WEFT_LEN(parts); i++) {
+        char *path = wf_path_join(dir, parts[i]);
+        if (path == NULL)
+            return no_memory(dir, err);
+        wf_temporary_clean_dir(path);
+        free(path);
+    }
+    return WEFT_OK;
 }
 
 enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool resume,
@@ -138,7 +153,8 @@ enum weft_status wf_rundir_open(struct wf_rundir *run, const char *dir, bool res
     WEFT_TRY(check_usable(dir, resume, err));
     WEFT_TRY(wf_rollback_init(&run->rollback, dir, err));
     WEFT_TRY(make_directories(dir, err));
-    return wf_store_lock(dir, &run->lock, err);
+    WEFT_TRY(wf_store_lock(dir, &run->lock, err));
+    return remove_leftovers(dir, err);
 }
 
 /* Returns the file offset of the first line whose step is after `last`. */

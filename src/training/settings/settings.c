@@ -75,6 +75,10 @@ static const struct wf_setting rows[] = {
      .max = 16 * MANY, AT(data.batch)},
     {"data", "shuffle", WF_SETTING_SWITCH, "false",
      "random order of sequences, different in each epoch; false: file order", AT(data.shuffle)},
+    {"data", "verify", WF_SETTING_SWITCH, "true",
+     "refuse tokens of another tokenizer than the model's, and shards that changed since the "
+     "checkpoint",
+     AT(data.verify)},
     /* parallel */
     {"parallel", "pp", WF_SETTING_COUNT, "1", "ranks per pipeline", .min = 1, .max = MANY,
      AT(parallel.pp), GIVEN(pp)},

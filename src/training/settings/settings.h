@@ -52,7 +52,7 @@ struct wf_train_settings {
     struct {
         char *train, *val, *tokenizer;
         uint32_t seq, batch;
-        bool shuffle;
+        bool shuffle, verify;
     } data;
     struct {
         uint32_t pp, dp, chunks, micros;
@@ -125,5 +125,19 @@ enum weft_status wf_train_settings_infer_vocab(struct wf_train_settings *s,
 /* Returns the curve of the learning rate.  If decay_steps is auto, the curve uses
  * train.steps. */
 struct wf_lr_curve wf_train_settings_curve(const struct wf_train_settings *s);
+
+/* Returns a path, or a comma-separated list of paths and patterns, with the current directory
+ * before every relative path.  The caller frees it; NULL: no memory.  Local. */
+char *wf_train_settings_absolute(const char *list);
+
+/* Appends the settings as a file that can be used from any directory: all paths are absolute.
+ * Local. */
+enum weft_status wf_train_settings_print(const struct wf_train_settings *s, struct wf_text *out,
+                                         struct weft_error *err);
+
+/* Sets log.dir to the directory of `config`, the path of the file that was read, if that file is
+ * a run's own config.yaml.  A run that was moved therefore stays in its directory.  Local. */
+enum weft_status wf_train_settings_set_run(struct wf_train_settings *s, const char *config,
+                                           struct weft_error *err);
 
 #endif

@@ -10,7 +10,9 @@
 #include "base/error.h"
 #include "runtime/comm/background.h"
 #include "training/ckpt/store.h"
+#include "training/data/tokenizer.h"
 #include "training/trainer/checkpoint_file.h"
+#include "training/trainer/data_hash.h"
 #include "training/trainer/messages.h"
 
 enum { RUN_NAME = 24, CAUSE = 300 };
@@ -32,9 +34,11 @@ struct wf_checkpointer {
 
     /* The members below are used on rank 0 only. */
     char *config, *model; /* owned */
-    uint32_t *states;     /* owned: (n_ranks) */
-    char **blobs;         /* owned: (n_ranks), each pointer owned */
-    size_t *blob_bytes;   /* owned: (n_ranks) */
+    char tokenizer[WF_TOKENIZER_HASH_SIZE];
+    struct wf_data_hash *data; /* borrowed; NULL: the hashes are not recorded */
+    uint32_t *states;          /* owned: (n_ranks) */
+    char **blobs;              /* owned: (n_ranks), each pointer owned */
+    size_t *blob_bytes;        /* owned: (n_ranks) */
     struct wf_background committer;
     /* While the committer runs, only its thread may access the members below. */
     uint64_t committed; /* step of the newest checkpoint of this run */
@@ -66,6 +70,9 @@ static enum weft_status init_root(struct wf_checkpointer *c,
 {
     c->config = strdup(setup->config);
     c->model = strdup(setup->model);
+    c->data = setup->data;
+    snprintf(c->tokenizer, sizeof c->tokenizer, "%s",
+             setup->tokenizer == NULL ? "" : setup->tokenizer);
     c->states = calloc(c->n_ranks, sizeof *c->states);
     c->blobs = calloc(c->n_ranks, sizeof *c->blobs);
     c->blob_bytes = calloc(c->n_ranks, sizeof *c->blob_bytes);
@@ -153,6 +160,8 @@ static enum weft_status store_commit(struct wf_checkpointer *c, struct weft_erro
                                               .run = c->run,
                                               .config = c->config,
                                               .model = c->model,
+                                              .tokenizer = c->tokenizer,
+                                              .data = wf_data_hash_wait(c->data),
                                               .blobs = blobs,
                                               .blob_bytes = sizes,
                                               .n_blobs = n};

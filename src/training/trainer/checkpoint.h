@@ -36,11 +36,16 @@ struct wf_checkpoint_tensor {
     const float *value, *m, *v; /* (n) each */
 };
 
+struct wf_data_hash; /* training/trainer/data_hash.h */
+
 struct wf_checkpointer_setup {
     struct weft_comm *comm; /* borrowed; NULL: this rank is the only one */
     const char *root;       /* the directory of all checkpoints; its parent exists */
     const char *config;     /* on rank 0: the settings of the run */
     const char *model;      /* on rank 0: the model's config.json */
+    const char *tokenizer;  /* on rank 0: the hash of the tokenizer; NULL: unknown */
+    /* On rank 0: the hashes of the training data; borrowed; NULL: they are not recorded. */
+    struct wf_data_hash *data;
     const struct wf_checkpoint_tensor *tensors; /* copied */
     size_t n_tensors;                           /* 0: this rank has no shard */
     uint32_t every;                             /* number of steps between checkpoints */

@@ -8,6 +8,7 @@
 #include "training/ckpt/store.h"
 #include "training/ckpt/weights.h"
 #include "training/ckpt/weights_hash.h"
+#include "training/data/shard.h"
 #include "training/settings/settings.h"
 
 /* Stores the shape of the model that a run with these settings trains: the shape of the model
@@ -30,6 +31,7 @@ enum weft_status wf_load_hash(const struct wf_weights *w, char out[WF_HASH_HEX_S
 /* Finds the path of the tokenizer of a model, for weft_tokenizer_open(): in the directory of
  * the weights; for a checkpoint, also in the directory of its run, or at the path in the
  * settings of that run.  Sets *out to NULL if there is no tokenizer; the caller frees *out.
+ * Returns WEFT_DATA if it is not the tokenizer with which the checkpoint was trained.
  * Local. */
 enum weft_status wf_load_find_tokenizer(const struct wf_weights *w, char **out,
                                         struct weft_error *err);
@@ -52,6 +54,21 @@ enum weft_status wf_load_find_source(const struct wf_weights *w, char **out,
 
 /* Finds the same for a run: model.dir, from which it starts.  Local. */
 enum weft_status wf_load_find_run_source(const struct wf_train_settings *s, char **out,
+                                         struct weft_error *err);
+
+/* Stores the hash of the tokenizer in a Hugging Face directory; 0 if it has none, or one that
+ * weft does not support.  Local. */
+enum weft_status wf_load_hash_model_tokenizer(const char *dir, uint64_t *out,
+                                              struct weft_error *err);
+
+/* Stores the hash of the tokenizer of a model: the hash in its checkpoint, or that of the
+ * tokenizer that wf_load_find_tokenizer() finds; 0: unknown.  Local. */
+enum weft_status wf_load_hash_tokenizer(const struct wf_weights *w, uint64_t *out,
+                                        struct weft_error *err);
+
+/* Returns WEFT_DATA if the shards were made by another tokenizer than the model's.  Local. */
+enum weft_status wf_load_check_tokenizer(const struct wf_weights *w,
+                                         const struct wf_shards *shards,
                                          struct weft_error *err);
 
 /* Elements begin .. begin + n - 1 of one field of a tensor in a checkpoint. */

@@ -121,8 +121,8 @@ static enum weft_status is_in_run(const char *path, bool *out, struct weft_error
     return st;
 }
 
-enum weft_status wf_load_find_tokenizer(const struct wf_weights *w, char **out,
-                                        struct weft_error *err)
+/* Finds the tokenizer of a model without comparing it with the hash in its checkpoint. */
+static enum weft_status find_any(const struct wf_weights *w, char **out, struct weft_error *err)
 {
     const struct wf_weights_info *info = wf_weights_info(w);
     bool in_run = false;
@@ -185,4 +185,76 @@ enum weft_status wf_load_find_run_source(const struct wf_train_settings *s, char
 {
     *out = NULL;
     return s->model.dir == NULL ? WEFT_OK : take_source(s->model.dir, out, err);
+}
+
+/* -- identity ------------------------------------------------------------------------------ */
+
+/* Returns the hash in a checkpoint, or 0 if it is unknown. */
+static uint64_t recorded_hash(const struct wf_weights *w)
+{
+    const char *text = wf_weights_info(w)->tokenizer;
+    uint64_t hash = 0;
+    if (text != NULL && !wf_tokenizer_hash_parse(text, &hash))
+        return 0;
+    return hash;
+}
+
+enum weft_status wf_load_find_tokenizer(const struct wf_weights *w, char **out,
+                                        struct weft_error *err)
+{
+    uint64_t want = recorded_hash(w), have = 0;
+    char *path = NULL;
+    WEFT_TRY(find_any(w, &path, err));
+    enum weft_status st = WEFT_OK;
+    if (want != 0 && path != NULL)
+        st = wf_meta_hash_tokenizer(path, &have, err);
+    if (st == WEFT_OK && want != 0 && have != 0 && want != have)
+        st =
+            WEFT_FAIL(err, WEFT_DATA,
+                      "%.150s is another tokenizer than the one with which %.150s was trained; "
+                      "restore the old file",
+                      path, wf_weights_info(w)->path);
+    if (st == WEFT_OK)
+        *out = path;
+    else
+        free(path);
+    return st;
+}
+
+enum weft_status wf_load_hash_model_tokenizer(const char *dir, uint64_t *out,
+                                              struct weft_error *err)
+{
+    char *path = NULL;
+    *out = 0;
+    WEFT_TRY(find_in(dir, "tokenizer.json", &path, err));
+    if (path == NULL)
+        WEFT_TRY(find_in(dir, "vocab.json", &path, err));
+    enum weft_status st = path == NULL ? WEFT_OK : wf_meta_hash_tokenizer(path, out, err);
+    free(path);
+    return st;
+}
+
+enum weft_status wf_load_hash_tokenizer(const struct wf_weights *w, uint64_t *out,
+                                        struct weft_error *err)
+{
+    char *path = NULL;
+    *out = recorded_hash(w);
+    if (*out != 0)
+        return WEFT_OK;
+    WEFT_TRY(find_any(w, &path, err));
+    enum weft_status st = path == NULL ? WEFT_OK : wf_meta_hash_tokenizer(path, out, err);
+    free(path);
+    return st;
+}
+
+enum weft_status wf_load_check_tokenizer(const struct wf_weights *w,
+                                         const struct wf_shards *shards, struct weft_error *err)
+{
+    uint64_t have = 0, want = 0;
+    WEFT_TRY(wf_meta_find_tokenizer(shards, &have, err));
+    if (have == 0)
+        return WEFT_OK;
+    WEFT_TRY(wf_load_hash_tokenizer(w, &want, err));
+    return wf_meta_check_same(wf_shards_path(shards, 0), have, wf_weights_info(w)->path, want,
+                              err);
 }

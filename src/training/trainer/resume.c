@@ -10,6 +10,9 @@
 #include "planning/spec/hf_config.h"
 #include "runtime/comm/background.h"
 #include "training/ckpt/store.h"
+#include "training/data/meta.h"
+#include "training/data/tokenizer.h"
+#include "training/trainer/data_hash.h"
 #include "training/trainer/lines.h"
 #include "training/trainer/phases.h"
 #include "training/trainer/settings_changes.h"
@@ -84,6 +87,51 @@ static enum weft_status check_model(const struct weft_model *model, const struct
     wf_text_release(&then);
     wf_text_release(&now);
     return st;
+}
+
+/* -- the data ------------------------------------------------------------------------------ */
+
+/* Compares the tokenizer of the data with that of the checkpoint. */
+static enum weft_status check_tokenizer(const struct wf_resume_setup *setup,
+                                        const struct wf_ckpt *ckpt, struct weft_error *err)
+{
+    uint64_t then = 0;
+    if (setup->shards == NULL || !setup->settings->data.verify ||
+        !wf_tokenizer_hash_parse(wf_ckpt_tokenizer(ckpt), &then))
+        return WEFT_OK;
+    return wf_meta_check_same(wf_shards_path(setup->shards, 0), setup->tokenizer,
+                              wf_ckpt_path(ckpt), then, err);
+}
+
+struct data_check {
+    struct wf_data_hash *hash;
+    const struct wf_ckpt *ckpt;
+};
+
+static enum weft_status compare_data(void *arg, struct weft_error *err)
+{
+    const struct data_check *c = arg;
+    return wf_data_hash_compare(c->hash, wf_ckpt_data(c->ckpt), wf_ckpt_step(c->ckpt), err);
+}
+
+/* Reads the shards on rank 0 and compares their hashes with those in the checkpoint.  Data of
+ * another name is a change of the settings, which note_changes() reports. */
+static enum weft_status check_data(const struct wf_resume_setup *setup,
+                                   const struct wf_ckpt *ckpt, struct weft_error *err)
+{
+    struct data_check check = {.ckpt = ckpt};
+    if (setup->shards == NULL || !setup->settings->data.verify ||
+        wf_ckpt_data(ckpt)[0] == '\0' ||
+        !wf_settings_is_same(wf_ckpt_config(ckpt), setup->settings, "data.train"))
+        return WEFT_OK;
+    if (own_rank(setup) == 0) {
+        WEFT_TRY(wf_data_hash_new(setup->shards, &check.hash, err));
+        enum weft_status st = wf_background_run(setup->comm, compare_data, &check, err);
+        wf_data_hash_free(*setup->data);
+        *setup->data = check.hash;
+        WEFT_TRY(st);
+    }
+    return setup->comm == NULL ? WEFT_OK : weft_comm_barrier(setup->comm, err);
 }
 
 /* -- choosing a checkpoint ----------------------------------------------------------------- */
@@ -195,6 +243,8 @@ static enum weft_status try_to_load(const struct wf_resume_setup *setup, struct 
     struct weft_error cause = {0};
     WEFT_TRY(check_model(setup->model, ckpt, err));
     WEFT_TRY(check_params(setup->params, ckpt, err));
+    WEFT_TRY(check_tokenizer(setup, ckpt, err));
+    WEFT_TRY(check_data(setup, ckpt, err));
     enum weft_status st = read_ranges(setup, ckpt, &cause);
     if (st != WEFT_OK && (setup->root == NULL || (st != WEFT_CKPT && st != WEFT_IO))) {
         if (err != NULL)
@@ -248,6 +298,7 @@ enum weft_status wf_resume_load(const struct wf_resume_setup *setup,
         if (st == WEFT_OK && ckpt != NULL && !damaged) {
             note_changes(setup, ckpt, out);
             out->step = below;
+            out->found = true;
         }
         wf_ckpt_free(ckpt);
     }

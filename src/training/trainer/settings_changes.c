@@ -1,6 +1,7 @@
 /* Compares the settings that affect the results of a step. */
 #include "training/trainer/settings_changes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -14,6 +15,17 @@ static const char *const numeric_settings[] = {
     "optim.eps",       "optim.weight_decay", "optim.clip",
 };
 
+/* Returns true if two lists name the same paths.  Checkpoints contain absolute paths. */
+static bool is_same_path(const char *a, const char *b)
+{
+    char *x = a == NULL ? NULL : wf_train_settings_absolute(a);
+    char *y = b == NULL ? NULL : wf_train_settings_absolute(b);
+    bool same = x != NULL && y != NULL && strcmp(x, y) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
 static void add_change(const char *name, const struct wf_train_settings *then,
                        const struct wf_train_settings *now, struct wf_text *out)
 {
@@ -21,10 +33,28 @@ static void add_change(const char *name, const struct wf_train_settings *then,
     struct wf_text a = {0}, b = {0};
     wf_setting_add_value(row, then, &a);
     wf_setting_add_value(row, now, &b);
-    if (a.at != NULL && b.at != NULL && strcmp(a.at, b.at) != 0)
+    if (a.at != NULL && b.at != NULL && strcmp(a.at, b.at) != 0 &&
+        !(strcmp(name, "data.train") == 0 && is_same_path(then->data.train, now->data.train)))
         wf_text_addf(out, "%s%s was %s and is %s", out->len == 0 ? "" : ", ", name, a.at, b.at);
     wf_text_release(&a);
     wf_text_release(&b);
+}
+
+bool wf_settings_is_same(const char *then, const struct wf_train_settings *now,
+                         const char *name)
+{
+    const struct wf_setting_list list = wf_train_setting_list();
+    struct wf_train_settings old;
+    struct wf_text change = {0};
+    if (then[0] == '\0' || wf_settings_init(list, &old, NULL) != WEFT_OK)
+        return false;
+    bool same = wf_settings_parse(list, then, strlen(then), "", &old, NULL) == WEFT_OK;
+    if (same)
+        add_change(name, &old, now, &change);
+    same = same && change.len == 0 && !change.failed;
+    wf_text_release(&change);
+    wf_settings_release(list, &old);
+    return same;
 }
 
 /* Returns true if train.steps determines the decay, because decay_steps is not set: the

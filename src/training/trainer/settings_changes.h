@@ -11,4 +11,9 @@
 void wf_settings_add_changes(const char *then, const struct wf_train_settings *now,
                              struct wf_text *out);
 
+/* Returns true if a setting has the same value in the settings `then`, the text of a
+ * checkpoint, and `now`.  Returns false if it is unknown. */
+bool wf_settings_is_same(const char *then, const struct wf_train_settings *now,
+                         const char *name);
+
 #endif

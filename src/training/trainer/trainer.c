@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "compute/kern/peak.h"
 #include "training/ckpt/hf.h"
+#include "training/trainer/data_hash.h"
 #include "training/trainer/heartbeat.h"
 #include "training/trainer/trainer_priv.h"
 #include "weft/timing.h"
@@ -128,6 +129,7 @@ void wf_trainer_free(struct wf_trainer *t)
     wf_trainer_release_stages(t);
     wf_summaries_release(&t->summaries);
     wf_stragglers_release(&t->stragglers);
+    wf_data_hash_free(t->data_hash);
     wf_trainer_data_release(&t->data);
     wf_pool_free(t->pool);
     wf_topology_release(&t->topology);

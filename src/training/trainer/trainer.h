@@ -152,6 +152,7 @@ struct wf_trainer_info {
     /* bubble of the schedule, computed from the costs of the model */
     double bubble_plan;
     uint64_t resumed;           /* step of the loaded checkpoint, or 0 */
+    bool has_resumed;           /* a checkpoint was loaded */
     const char *resume_note;    /* borrowed; on rank 0: skipped checkpoints, changed settings */
     struct wf_rank_bytes bytes; /* allocated memory of this rank */
     size_t planned_bytes;       /* planned memory of this rank */

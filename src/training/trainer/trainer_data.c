@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "training/data/meta.h"
+#include "training/trainer/load.h"
 #include "weft/comm.h"
 
 /* -- opening ------------------------------------------------------------------------------- */
@@ -38,6 +39,31 @@ static enum weft_status open_train(struct wf_trainer_data *d, uint32_t rank,
     st = wf_batch_init(&d->batch, d->shards, l->batch, l->seq, l->model.vocab, s->data.shuffle,
                        s->model.seed, err);
     return add_context(l, rank, "data.train", st, err);
+}
+
+/* Finds the tokenizer of the data and of the model and checks that they are the same. */
+static enum weft_status check_tokenizers(struct wf_trainer_data *d,
+                                         const struct wf_train_settings *s,
+                                         struct weft_error *err)
+{
+    const char *data = wf_shards_path(d->shards, 0);
+    uint64_t tokens = 0, validation = 0, model = 0;
+    WEFT_TRY(wf_meta_find_tokenizer(d->shards, &tokens, err));
+    if (d->val_shards != NULL)
+        WEFT_TRY(wf_meta_find_tokenizer(d->val_shards, &validation, err));
+    if (s->data.tokenizer != NULL)
+        WEFT_TRY(wf_meta_hash_tokenizer(s->data.tokenizer, &model, err));
+    else if (s->model.dir != NULL)
+        WEFT_TRY(wf_load_hash_model_tokenizer(s->model.dir, &model, err));
+    d->tokenizer = tokens != 0 ? tokens : model;
+    if (!s->data.verify)
+        return WEFT_OK;
+
+    if (d->val_shards != NULL)
+        WEFT_TRY(wf_meta_check_same(wf_shards_path(d->val_shards, 0), validation, data, tokens,
+                                    err));
+    return wf_meta_check_same(
+        data, tokens, s->data.tokenizer != NULL ? s->data.tokenizer : s->model.dir, model, err);
 }
 
 static enum weft_status open_validation(struct wf_trainer_data *d, uint32_t rank,
@@ -99,7 +125,8 @@ enum weft_status wf_trainer_data_init(struct wf_trainer_data *d,
     *d = (struct wf_trainer_data){.topology = topology};
     WEFT_TRY(open_train(d, rank, s, err));
     WEFT_TRY(alloc_arrays(d, rank / topology->pp, err));
-    return open_validation(d, rank, s, err);
+    WEFT_TRY(open_validation(d, rank, s, err));
+    return check_tokenizers(d, s, err);
 }
 
 size_t wf_trainer_data_bytes(const struct wf_trainer_data *d)

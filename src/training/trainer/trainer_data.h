@@ -15,6 +15,7 @@ enum { WF_EVAL_WINDOW = 64 };
 struct wf_trainer_data {
     const struct wf_topology *topology; /* borrowed */
     struct wf_shards *shards;           /* owned */
+    uint64_t tokenizer; /* hash of the tokenizer of data and model; 0: unknown */
     struct wf_batch batch;
     struct wf_shards *val_shards; /* owned; NULL: no validation data */
     struct wf_batch val_batch;

@@ -23,6 +23,7 @@ struct wf_trainer_info wf_trainer_info(const struct wf_trainer *t)
         .threads = wf_pool_threads(t->pool),
         .bubble_plan = t->bubble_plan,
         .resumed = t->resumed.step,
+        .has_resumed = t->resumed.found,
         .resume_note = t->resumed.note,
     };
 

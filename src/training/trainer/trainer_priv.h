@@ -45,6 +45,7 @@ struct wf_trainer {
 
     struct wf_pool *pool; /* owned */
     struct wf_trainer_data data;
+    struct wf_data_hash *data_hash; /* owned: on rank 0, hashes of the shards; may be NULL */
 
     /* trainer_stages.c */
     struct weft_program *program; /* owned */

@@ -7,6 +7,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "planning/spec/hf_config.h"
+#include "training/data/tokenizer.h"
+#include "training/trainer/data_hash.h"
 #include "training/trainer/resume.h"
 #include "training/trainer/trainer_priv.h"
 
@@ -52,19 +54,30 @@ enum weft_status wf_trainer_init_checkpoints(struct wf_trainer *t,
     if (s->checkpoint.every == 0 || s->log.dir == NULL)
         return WEFT_OK;
 
-    wf_settings_print(wf_train_setting_list(), s, &config);
-    enum weft_status st = wf_hf_config_write(&t->topology.model, &metadata, &model, err);
+    enum weft_status st = wf_train_settings_print(s, &config, err);
+    if (st == WEFT_OK)
+        st = wf_hf_config_write(&t->topology.model, &metadata, &model, err);
     char *root = checkpoint_root(s);
     if (st == WEFT_OK && (config.failed || model.failed || root == NULL))
         st = wf_checkpoint_no_memory(err);
     if (st == WEFT_OK)
         st = list_tensors(t, &tensors, &n_tensors, err);
 
+    if (st == WEFT_OK && t->rank == 0 && s->data.verify && t->data_hash == NULL) {
+        st = wf_data_hash_new(t->data.shards, &t->data_hash, err);
+        if (st == WEFT_OK)
+            wf_data_hash_start(t->data_hash);
+    }
+
     if (st == WEFT_OK) {
+        char tokenizer[WF_TOKENIZER_HASH_SIZE];
+        wf_tokenizer_hash_print(t->data.tokenizer, tokenizer);
         const struct wf_checkpointer_setup setup = {.comm = t->comm,
                                                     .root = root,
                                                     .config = config.at,
                                                     .model = model.at,
+                                                    .tokenizer = tokenizer,
+                                                    .data = t->data_hash,
                                                     .tensors = tensors,
                                                     .n_tensors = n_tensors,
                                                     .every = s->checkpoint.every,
@@ -147,7 +160,11 @@ static enum weft_status load_checkpoint(struct wf_trainer *t, const struct wf_tr
                                     .path = path,
                                     .model = &t->topology.model,
                                     .params = &t->topology.params,
-                                    .settings = s};
+                                    .settings = s,
+                                    .tokenizer = t->data.tokenizer,
+                                    .data = &t->data_hash,
+                                    .shards = t->data.shards};
+
     WEFT_TRY(list_ranges(t, &ranges, &setup.n_ranges, err));
     setup.ranges = ranges;
     enum weft_status st = wf_resume_load(&setup, &t->resumed, err);
