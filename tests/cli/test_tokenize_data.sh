@@ -126,6 +126,22 @@ run 3 tokenize chat.jsonl -o no.bin --chat-template raise.jinja
 err_has 'chat.jsonl:1: raise.jinja:1: the template refuses the conversation: not this'
 holds test ! -e no.bin
 
+# Names of special tokens in the text of a template become these tokens, and each counts as one.
+run 0 tokenize chat.jsonl -o one.bin --tokenizer "$WEFT_TEST_DATA/tokenizer/qwen2.json" \
+    --chat-template "$WEFT_TEST_DATA/chat/chatml.jinja"
+holds test "$(python3 - "$WEFT_TEST_DATA/tokenizer/qwen2.json" <<'PY'
+import json, struct, sys
+raw = open('one.bin', 'rb').read()
+n = struct.unpack('<i', raw[8:12])[0]
+tokens, mask = struct.unpack('<%dH' % n, raw[1024:1024 + 2 * n]), raw[1024 + 2 * n:]
+file = json.load(open(sys.argv[1]))
+names = {i: text for text, i in file['model']['vocab'].items()}
+special = {each['id']: each['content'] for each in file['added_tokens']}
+print(''.join('(%s)' % special[t] if t in special else names[t]
+              for i, t in enumerate(tokens) if mask[i // 8] >> i % 8 & 1))
+PY
+)" = 'yo(<|im_end|>)fin(<|im_end|>)'
+
 # Training with a mask gives the same bits in every layout.
 for i in $(seq 60); do
     sed "s/fin/fin $i is a number/" chat.jsonl
