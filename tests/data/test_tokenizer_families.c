@@ -16,9 +16,9 @@
 #include "base/random.h"
 #include "training/data/tokenizer.h"
 
-static const char *families[] = {"qwen2",  "deepseek", "starcoder", "falcon",
-                                 "flags",  "llama2",   "phi3",      "mistral",
-                                 "gemma",  "claude",   "metaspace", "gpt2_prefix"};
+static const char *families[] = {"qwen2", "deepseek", "starcoder", "falcon",
+                                 "flags", "llama2",   "phi3",      "mistral",
+                                 "gemma", "claude",   "metaspace", "gpt2_prefix"};
 
 static struct weft_tokenizer *open_family(const char *family)
 {
@@ -90,11 +90,33 @@ static void check_family(void **state)
 
 /* -- cutting ------------------------------------------------------------------------------- */
 
-static const char *const units[] = {
-    "a",        "the",      " ",     "  ",   "\n",           "x ",           "1",
-    ".",        "e\xCC\x81", "'s",    "\t",   "\xE6\x97\xA5", "\xE3\x80\x82", "\xE3\x80\x82\n",
-    "\xCC\xA7", "<|user|>", "<mask>", "word", "<a><b>",       "\xE2\x96\x81", "</s>",
-    "<0x0A>",   "\xC2\xA0", "\xEF\xAC\x81",   "<tool_call>",  "newtoken",     "\xC3"};
+static const char *const units[] = {"a",
+                                    "the",
+                                    " ",
+                                    "  ",
+                                    "\n",
+                                    "x ",
+                                    "1",
+                                    ".",
+                                    "e\xCC\x81",
+                                    "'s",
+                                    "\t",
+                                    "\xE6\x97\xA5",
+                                    "\xE3\x80\x82",
+                                    "\xE3\x80\x82\n",
+                                    "\xCC\xA7",
+                                    "<|user|>",
+                                    "<mask>",
+                                    "word",
+                                    "<a><b>",
+                                    "\xE2\x96\x81",
+                                    "</s>",
+                                    "<0x0A>",
+                                    "\xC2\xA0",
+                                    "\xEF\xAC\x81",
+                                    "<tool_call>",
+                                    "newtoken",
+                                    "\xC3"};
 
 static void add_tokens(const struct weft_tokenizer *t, const char *text, size_t len,
                        unsigned flags, struct weft_tokens *out)
@@ -117,7 +139,8 @@ static bool check_cut(const struct weft_tokenizer *t, const char *text, size_t l
         add_tokens(t, text, cut, flags, &parts);
         add_tokens(t, text + cut, len - cut, flags | WF_ENCODE_CONTINUES, &parts);
         if (whole.len != parts.len)
-            fail_msg("cut at %zu: '%.*s|%.*s', %zu shown", cut, (int)cut, text, (int)(len - cut), text + cut, shown);
+            fail_msg("cut at %zu: '%.*s|%.*s', %zu shown", cut, (int)cut, text,
+                     (int)(len - cut), text + cut, shown);
         if (whole.len > 0)
             assert_memory_equal(whole.at, parts.at, whole.len * sizeof *whole.at);
     }
@@ -199,8 +222,8 @@ int main(void)
     struct CMUnitTest tests[2 * N + 2];
     size_t n = 0;
     for (size_t i = 0; i < N; i++)
-        tests[n++] = (struct CMUnitTest){families[i], check_family, NULL, NULL,
-                                         (void *)families[i]};
+        tests[n++] =
+            (struct CMUnitTest){families[i], check_family, NULL, NULL, (void *)families[i]};
     for (size_t i = 0; i < N; i++)
         tests[n++] =
             (struct CMUnitTest){families[i], check_cuts, NULL, NULL, (void *)families[i]};

@@ -246,7 +246,8 @@ static void check_generate(void **state)
     size_t n = 0;
     assert_int_equal(wf_load_open(TINY, &w, NULL), WEFT_OK);
     assert_int_equal(wf_generate_open_codec(w, &codec, NULL), WEFT_OK);
-    assert_int_equal(wf_generate_encode(&codec, "text", 4, true, -1, &tokens, &n, NULL), WEFT_USAGE);
+    assert_int_equal(wf_generate_encode(&codec, "text", 4, true, -1, &tokens, &n, NULL),
+                     WEFT_USAGE);
 
     /* The number of threads does not change the tokens. */
     struct wf_generate_options o = {.prompt = prompt,

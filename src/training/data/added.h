@@ -26,7 +26,7 @@ struct wf_added_set {
         char *text; /* owned: the name as it appears in the text */
         size_t len;
         size_t index; /* in the list of added tokens */
-    } *at;            /* owned: in byte order */
+    } * at;           /* owned: in byte order */
     size_t n;
     size_t n_plain;   /* names of tokens that are not special */
     size_t longest;   /* bytes of the longest name */
@@ -44,9 +44,9 @@ bool wf_added_set_crosses(const struct wf_added_set *s, const char *text, size_t
 
 /* A search for the tokens of a set in a text. */
 struct wf_added_search {
-    const struct wf_added_set *set;  /* borrowed */
-    const struct wf_added *tokens;   /* borrowed: the list of added tokens */
-    const char *text;                /* borrowed */
+    const struct wf_added_set *set; /* borrowed */
+    const struct wf_added *tokens;  /* borrowed: the list of added tokens */
+    const char *text;               /* borrowed */
     size_t len;
     bool special; /* find special tokens, too */
     size_t at;    /* where the search continues */

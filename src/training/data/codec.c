@@ -76,6 +76,7 @@ enum weft_status wf_codec_open(struct wf_codec *codec, const char *tokenizer, ui
                                .bytes = bytes,
                                .release = release,
                                .end = weft_tokenizer_eot(t)};
+    codec->strips_space = wf_tokenizer_strips_space(t);
     codec->prefix = wf_tokenizer_prompt_prefix(t, &codec->n_prefix);
     return WEFT_OK;
 }

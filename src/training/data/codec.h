@@ -3,6 +3,7 @@
 #ifndef TRAINING_DATA_CODEC_H
 #define TRAINING_DATA_CODEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,7 +25,8 @@ struct wf_codec {
     void (*release)(void *self); /* NULL: nothing to free */
     const int32_t *prefix;       /* borrowed from self: tokens before a prompt */
     size_t n_prefix;
-    int64_t end;                 /* id of the token between documents; negative: none */
+    bool strips_space; /* the first blank of a text is not part of it */
+    int64_t end;       /* id of the token between documents; negative: none */
 };
 
 /* Opens a codec for a model with a vocabulary of `vocab` tokens.  `tokenizer` is the path of

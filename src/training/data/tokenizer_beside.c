@@ -119,8 +119,8 @@ enum weft_status wf_beside_add_tokens(const struct wf_beside *b, struct wf_loade
     json_object_foreach(b->added, key, value)
     {
         if (key[0] != '\0' && !has_token(list, key))
-            WEFT_TRY(append(l, list,
-                            json_pack("{sOss}", "id", value, "content", key), changed));
+            WEFT_TRY(
+                append(l, list, json_pack("{sOss}", "id", value, "content", key), changed));
     }
     return WEFT_OK;
 }
@@ -135,19 +135,32 @@ static const char *token_name(const json_t *config, const char *key)
     return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
 }
 
-/* Sets the end by eos_token_id of config.json or generation_config.json: an id or a list. */
+static bool has_id(const struct weft_tokenizer *t, const json_t *value)
+{
+    json_int_t id = json_integer_value(value);
+    return json_is_integer(value) && id >= 0 && id < t->n_vocab && t->tokens[id].len != 0;
+}
+
+/* Sets the end by eos_token_id of config.json or generation_config.json: an id, or the first
+ * of a list that the tokenizer has. */
 static enum weft_status apply_id(const json_t *object, const char *file, struct wf_loader *l)
 {
     const json_t *value = json_object_get(object, "eos_token_id");
-    if (json_is_array(value))
-        value = json_array_get(value, 0);
-    if (l->t->eot != WEFT_NO_TOKEN || !json_is_integer(value))
+    if (l->t->eot != WEFT_NO_TOKEN)
         return WEFT_OK;
-    json_int_t id = json_integer_value(value);
-    if (id < 0 || id >= l->t->n_vocab || l->t->tokens[id].len == 0)
+    if (json_is_array(value)) {
+        const json_t *list = value;
+        value = json_array_get(list, 0);
+        for (size_t i = 1; i < json_array_size(list) && !has_id(l->t, value); i++)
+            value = json_array_get(list, i);
+    }
+
+    if (!json_is_integer(value))
+        return WEFT_OK;
+    if (!has_id(l->t, value))
         return WF_LOAD_FAIL(l, "has no token %lld, which %s names as eos_token_id",
-                            (long long)id, file);
-    l->t->eot = (int32_t)id;
+                            (long long)json_integer_value(value), file);
+    l->t->eot = (int32_t)json_integer_value(value);
     return WEFT_OK;
 }
 
@@ -162,8 +175,9 @@ static enum weft_status apply_bos(const struct wf_beside *b, struct wf_loader *l
         return WEFT_OK;
     int32_t id = weft_tokenizer_find(l->t, name);
     if (id == WEFT_NO_TOKEN)
-        return WF_LOAD_FAIL(l, "has no token '%s', which tokenizer_config.json names as "
-                               "bos_token",
+        return WF_LOAD_FAIL(l,
+                            "has no token '%s', which tokenizer_config.json names as "
+                            "bos_token",
                             wf_printable(name).at);
     l->t->prompt_prefix[l->t->n_prompt_prefix++] = id;
     return WEFT_OK;
@@ -175,8 +189,9 @@ enum weft_status wf_beside_apply(struct wf_beside *b, struct wf_loader *l)
     if (name != NULL) {
         l->t->eot = weft_tokenizer_find(l->t, name);
         if (l->t->eot == WEFT_NO_TOKEN)
-            return WF_LOAD_FAIL(l, "has no token '%s', which tokenizer_config.json names as "
-                                   "eos_token",
+            return WF_LOAD_FAIL(l,
+                                "has no token '%s', which tokenizer_config.json names as "
+                                "eos_token",
                                 wf_printable(name).at);
     }
     WEFT_TRY(apply_id(b->model, "config.json", l));

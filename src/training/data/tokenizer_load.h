@@ -58,10 +58,10 @@ enum weft_status wf_loader_read_merge_lines(struct wf_loader *l, const char *tex
 
 /* The files beside a tokenizer that say more about it.  All fields may be NULL. */
 struct wf_beside {
-    json_t *config;                     /* owned: tokenizer_config.json */
-    json_t *added;                      /* owned: added_tokens.json */
-    json_t *model, *generation;         /* owned: config.json, generation_config.json */
-    char *text;                         /* owned: the text of tokenizer_config.json */
+    json_t *config;             /* owned: tokenizer_config.json */
+    json_t *added;              /* owned: added_tokens.json */
+    json_t *model, *generation; /* owned: config.json, generation_config.json */
+    char *text;                 /* owned: the text of tokenizer_config.json */
     size_t len;
 };
 

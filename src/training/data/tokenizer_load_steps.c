@@ -187,8 +187,8 @@ static enum weft_status read_byte_level(struct wf_loader *l, const json_t *step)
         return WF_LOAD_FAIL(l, "pre_tokenizer: add_prefix_space after another step is not "
                                "supported");
     if (regex)
-        WEFT_TRY(add_step(
-            l, (struct wf_step){.kind = WF_STEP_PATTERN, .pattern = WF_SPLIT_GPT2}));
+        WEFT_TRY(
+            add_step(l, (struct wf_step){.kind = WF_STEP_PATTERN, .pattern = WF_SPLIT_GPT2}));
     l->pipe.by_chars = false;
     l->pipe.prefix = prefix ? WF_PREFIX_ALWAYS : WF_PREFIX_NEVER;
     return WEFT_OK;
@@ -198,9 +198,9 @@ static enum weft_status read_digits(struct wf_loader *l, const json_t *step)
 {
     bool each;
     WEFT_TRY(wf_loader_bool(l, step, "individual_digits", false, &each));
-    return add_step(
-        l, (struct wf_step){.kind = each ? WF_STEP_EACH_DIGIT : WF_STEP_DIGITS,
-                            .behavior = each ? WF_STEP_ISOLATED : WF_STEP_CONTIGUOUS});
+    return add_step(l,
+                    (struct wf_step){.kind = each ? WF_STEP_EACH_DIGIT : WF_STEP_DIGITS,
+                                     .behavior = each ? WF_STEP_ISOLATED : WF_STEP_CONTIGUOUS});
 }
 
 static enum weft_status read_metaspace(struct wf_loader *l, const json_t *step)
@@ -327,8 +327,7 @@ enum weft_status wf_loader_read_pipeline(struct wf_loader *l, const json_t *root
     if (!wf_is_absent(pre))
         WEFT_TRY(read_each(l, pre, "pretokenizers", 0, read_pre_tokenizer));
     WEFT_TRY(check_steps(l));
-    return wf_is_absent(decoder) ? WEFT_OK
-                                 : read_each(l, decoder, "decoders", 0, read_decoder);
+    return wf_is_absent(decoder) ? WEFT_OK : read_each(l, decoder, "decoders", 0, read_decoder);
 }
 
 /* -- the post-processor -------------------------------------------------------------------- */
@@ -343,8 +342,8 @@ static enum weft_status read_template(struct wf_loader *l, const json_t *post)
 
     json_array_foreach(json_object_get(post, "single"), i, part)
     {
-        const char *name = json_string_value(
-            json_object_get(json_object_get(part, "SpecialToken"), "id"));
+        const char *name =
+            json_string_value(json_object_get(json_object_get(part, "SpecialToken"), "id"));
         if (name == NULL)
             return WEFT_OK;
         const json_t *id, *ids = json_object_get(json_object_get(tokens, name), "ids");
@@ -352,8 +351,9 @@ static enum weft_status read_template(struct wf_loader *l, const json_t *post)
         {
             json_int_t n = json_integer_value(id);
             if (!json_is_integer(id) || n < 0 || n >= t->n_vocab)
-                return WF_LOAD_FAIL(l, "post_processor: '%s' has an id that is not in the "
-                                       "vocabulary",
+                return WF_LOAD_FAIL(l,
+                                    "post_processor: '%s' has an id that is not in the "
+                                    "vocabulary",
                                     wf_printable(name).at);
             if (t->n_prompt_prefix < WF_MAX_PREFIX_TOKENS)
                 t->prompt_prefix[t->n_prompt_prefix++] = (int32_t)n;

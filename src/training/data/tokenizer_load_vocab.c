@@ -284,8 +284,9 @@ static enum weft_status add_merge(struct wf_loader *l, size_t i, const char *lef
         return WF_LOAD_FAIL(l, "merge %zu names a token that is not in the vocabulary", i);
     int32_t result = wf_tokenizer_lookup(l->t, all, n);
     if (result == WEFT_NO_TOKEN && l->pipe.byte_fallback && fallback_byte(all, n) >= 0)
-        return WF_LOAD_FAIL(l, "merge %zu makes a token that stands for a byte, which is not "
-                               "supported",
+        return WF_LOAD_FAIL(l,
+                            "merge %zu makes a token that stands for a byte, which is not "
+                            "supported",
                             i);
     if (result == WEFT_NO_TOKEN)
         return WF_LOAD_FAIL(l, "the result of merge %zu is not in the vocabulary", i);

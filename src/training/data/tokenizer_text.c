@@ -83,9 +83,9 @@ static enum weft_status add_name(struct weft_tokenizer *t, size_t index, struct 
     wf_tokenizer_normalize(t, &name, token->name, strlen(token->name), true);
     enum weft_status st =
         name.failed ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of added tokens")
-        : name.len == 0 ? WEFT_OK
-                        : wf_added_set_add(&t->normalized, name.at, name.len, index,
-                                           token->special, err);
+        : name.len == 0
+            ? WEFT_OK
+            : wf_added_set_add(&t->normalized, name.at, name.len, index, token->special, err);
     wf_text_release(&name);
     return st;
 }

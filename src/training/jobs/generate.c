@@ -268,6 +268,12 @@ static enum weft_status add_token(struct generated_sample *s, int32_t token,
     const char *bytes = number;
     if (codec != NULL && codec->bytes != NULL) {
         bytes = wf_codec_text(codec, token, &len);
+        /* The prompt of a new document is one token, after which its text starts. */
+        bool first = s->text.text.len == 0 && s->g->o->n_prompt == 1;
+        if (first && codec->strips_space && len > 0 && bytes[0] == ' ') {
+            bytes++;
+            len--;
+        }
     } else {
         snprintf(number, sizeof number, s->text.text.len == 0 ? "%d" : " %d", (int)token);
         len = strlen(number);

@@ -37,8 +37,7 @@ static enum weft_status read_json(const struct reader *r, const char *name, json
     json_t *json = st == WEFT_OK ? json_loadb(text, len, 0, &why) : NULL;
     if (st == WEFT_OK && !json_is_object(json))
         st = WEFT_FAIL(r->err, WEFT_CKPT, "%.160s: %s", path,
-                       json != NULL ? "the file is not an object"
-                                    : wf_printable(why.text).at);
+                       json != NULL ? "the file is not an object" : wf_printable(why.text).at);
     if (st == WEFT_OK)
         *out = json;
     else
@@ -211,14 +210,16 @@ static const struct {
 };
 
 static const char *const ignored_objects[] = {
-    "bad_words_ids",         "force_words_ids", "forced_bos_token_id",
-    "forced_eos_token_id",   "suppress_tokens", "begin_suppress_tokens",
-    "sequence_bias",         "max_time",        "watermarking_config",
-    "exponential_decay_length_penalty"};
+    "bad_words_ids",       "force_words_ids",
+    "forced_bos_token_id", "forced_eos_token_id",
+    "suppress_tokens",     "begin_suppress_tokens",
+    "sequence_bias",       "max_time",
+    "watermarking_config", "exponential_decay_length_penalty"};
 
 static void note_key(struct wf_text *note, const char *key)
 {
-    wf_text_addf(note, "%s%s", note->len == 0 ? "generation_config.json: ignored: " : ", ", key);
+    wf_text_addf(note, "%s%s", note->len == 0 ? "generation_config.json: ignored: " : ", ",
+                 key);
 }
 
 static void list_ignored(const json_t *generation, struct wf_text *note)
