@@ -93,7 +93,7 @@ mkdir empty
 run 3 tokenize empty -o x
 err_has 'empty: there is no text'
 run 3 tokenize "$WEFT" -o x
-err_has 'has a zero byte; it is not text'
+err_has 'is an ELF program, not text'
 printf '{"text": "a"}\n{"text": 7}\n' >wrong.jsonl
 run 3 tokenize wrong.jsonl -o x
 err_has 'wrong.jsonl:2: has no string "text"'

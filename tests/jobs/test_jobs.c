@@ -38,7 +38,7 @@ static enum weft_status tokenize(const char *text, const struct wf_tokenize_opti
                                  struct wf_tokenize_result *r)
 {
     struct wf_text_list list = {0};
-    assert_int_equal(wf_text_list_init(&list, &text, 1, NULL), WEFT_OK);
+    assert_int_equal(wf_text_list_init(&list, &text, 1, NULL, NULL), WEFT_OK);
     enum weft_status st = wf_tokenize(&list, o, r, NULL);
     wf_text_list_release(&list);
     return st;
@@ -105,7 +105,8 @@ static void check_json(void **state)
                         "{\"output\":\"dir\",\"tokenizer\":\"bpe\",\"vocab\":300,"
                         "\"vocab_asked\":400,\"text_bytes\":15,\"bytes_per_token\":1.5,"
                         "\"seconds\":2,\"train\":{\"tokens\":10,\"documents\":2,\"shards\":1},"
-                        "\"val\":{\"tokens\":0,\"documents\":0,\"shards\":0}}");
+                        "\"val\":{\"tokens\":0,\"documents\":0,\"shards\":0},"
+                        "\"bad_records\":0,\"binary_files\":0}");
 
     const struct wf_tokenize_result v = {.n_vocab = 300, .vocabulary_only = true};
     j = (struct wf_json){.out = tmpfile()};
