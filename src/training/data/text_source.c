@@ -192,6 +192,7 @@ enum weft_status wf_text_reader_next(struct wf_text_reader *r, struct wf_text_se
     *more = r->next_file < r->list->n;
     if (!*more)
         return WEFT_OK;
+    b->begins_document = r->in == NULL;
     if (r->in == NULL)
         WEFT_TRY(open_next(r, err));
     WEFT_TRY(start_segment(r, b, err));

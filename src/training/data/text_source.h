@@ -100,7 +100,8 @@ struct wf_text_segment {
     const struct wf_text_file *file; /* borrowed from the list */
     enum wf_text_kind kind;          /* of the file */
     uint64_t line;      /* number of the segment's first line in the file; the first is 1 */
-    bool ends_document; /* true for the last segment of a text file; unused for JSON */
+    bool begins_document; /* true for the first segment of a text file; unused for JSON */
+    bool ends_document;   /* true for the last segment of a text file; unused for JSON */
 };
 
 /* Returns a length at which a text can be cut if more text follows, or 0 if there is no such

@@ -246,10 +246,10 @@ static enum weft_status append_eot(const struct encode_ctx *t, struct weft_error
 }
 
 static enum weft_status encode_span(const struct encode_ctx *t, struct wf_text_span text,
-                                    struct weft_error *err)
+                                    unsigned flags, struct weft_error *err)
 {
     t->job->text_bytes += text.len;
-    return wf_encoder_encode(t->encoder, text.at, text.len, &t->job->tokens, err);
+    return wf_encoder_encode_part(t->encoder, text.at, text.len, flags, &t->job->tokens, err);
 }
 
 /* Encodes a conversation.  The tokens remain as they were if it is bad. */
@@ -281,11 +281,11 @@ static enum weft_status encode_document(void *ctx, const struct wf_document *d,
     if (d->kind == WF_DOCUMENT_CHAT)
         return encode_chat(t, d->record, err);
     size_t before = tokens->len;
-    WEFT_TRY(encode_span(t, d->text, err));
+    WEFT_TRY(encode_span(t, d->text, 0, err));
     if (d->kind == WF_DOCUMENT_PAIR) {
         for (size_t i = before; i < tokens->len; i++)
             tokens->at[i] = ~tokens->at[i];
-        WEFT_TRY(encode_span(t, d->completion, err));
+        WEFT_TRY(encode_span(t, d->completion, WF_ENCODE_CONTINUES, err));
     }
     return append_eot(t, err);
 }
@@ -301,8 +301,9 @@ static enum weft_status encode_job(void *ctx, uint32_t worker, struct wf_text_jo
         return wf_text_parse_records(&job->segment, c->text_options, encode_document, &t,
                                      &job->bad, err);
     job->text_bytes = job->segment.len;
-    WEFT_TRY(
-        wf_encoder_encode(t.encoder, job->segment.text, job->segment.len, &job->tokens, err));
+    WEFT_TRY(wf_encoder_encode_part(t.encoder, job->segment.text, job->segment.len,
+                                    job->segment.begins_document ? 0 : WF_ENCODE_CONTINUES,
+                                    &job->tokens, err));
     return job->segment.ends_document ? append_eot(&t, err) : WEFT_OK;
 }
 
