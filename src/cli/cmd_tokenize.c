@@ -11,7 +11,8 @@
 struct tokenize_settings {
     const char *out, *tokenizer, *val, *field, *format, *chat_template;
     uint32_t train_bpe, shard_tokens, threads;
-    bool skip_bad, json;
+    const char *document_end;
+    bool special, skip_bad, json;
 };
 
 #define AT(field) offsetof(struct tokenize_settings, field)
@@ -23,6 +24,14 @@ static const struct wf_option options[] = {
      "directory or file with tokenizer.json, or vocab.json and merges.txt (default: tokens are "
      "bytes)",
      NULL, AT(tokenizer)},
+    {"special", 0, WF_OPTION_SWITCH, NULL,
+     "names of special tokens in the text become these tokens; an end-of-document token ends a "
+     "document",
+     NULL, AT(special)},
+    {"document-end", 0, WF_OPTION_TEXT, "NAME",
+     "the token that ends a document (default: that of tokenizer_config.json, config.json or "
+     "generation_config.json beside the tokenizer)",
+     NULL, AT(document_end)},
     {"train-bpe", 0, WF_OPTION_COUNT, "N",
      "first train a vocabulary of up to N tokens on the text", NULL, AT(train_bpe)},
     {"field", 0, WF_OPTION_TEXT, "NAME",
@@ -105,6 +114,8 @@ static enum weft_status check_settings(const struct tokenize_settings *s, size_t
         return WEFT_FAIL(err, WEFT_USAGE, "tokenize needs INPUT...; see weft tokenize --help");
     if (s->out == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "tokenize needs --output OUT");
+    if (s->document_end != NULL && s->tokenizer == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "--document-end needs --tokenizer");
     if (s->train_bpe > 0 && s->tokenizer != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --tokenizer or --train-bpe, not both");
     if (wf_path_ends_in(s->out, ".json") && s->train_bpe == 0)
@@ -173,6 +184,8 @@ static enum weft_status tokenize(const struct tokenize_settings *s, struct wf_te
         .out = s->out,
         .tokenizer = s->tokenizer,
         .chat_template = s->chat_template,
+        .document_end = s->document_end,
+        .special = s->special,
         .train_bpe = s->train_bpe,
         .val = val,
         .shard_tokens = s->shard_tokens,

@@ -299,7 +299,9 @@ def mistral(texts):
 
 def metaspace(texts):
     pre = pre_tokenizers.Metaspace(BAR, prepend_scheme="always", split=True)
-    decoder = decoders.Metaspace(BAR, prepend_scheme="always")
+    decoder = decoders.Sequence(
+        [decoders.ByteFallback(), decoders.Metaspace(BAR, prepend_scheme="always")]
+    )
     return sentencepiece(texts, None, pre, decoder, added=[AddedToken("newtoken")])
 
 

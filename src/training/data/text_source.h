@@ -99,7 +99,7 @@ struct wf_text_segment {
     size_t len, cap;
     const struct wf_text_file *file; /* borrowed from the list */
     enum wf_text_kind kind;          /* of the file */
-    uint64_t line;      /* number of the segment's first line in the file; the first is 1 */
+    uint64_t line;        /* number of the segment's first line in the file; the first is 1 */
     bool begins_document; /* true for the first segment of a text file; unused for JSON */
     bool ends_document;   /* true for the last segment of a text file; unused for JSON */
 };

@@ -116,6 +116,8 @@ static void remove_all(const struct corpus *c)
     if (c->new_tokenizer) {
         path_in(c, "tokenizer.json", path);
         remove(path);
+        path_in(c, "tokenizer_config.json", path);
+        remove(path);
     }
     if (c->created_folder)
         rmdir(c->options->out);
@@ -233,6 +235,7 @@ struct encode_ctx {
     const struct wf_chat *chat; /* NULL: none */
     struct wf_encoder *encoder;
     struct wf_text_job *job;
+    unsigned flags; /* WF_ENCODE_SPECIAL, or 0 */
 };
 
 static enum weft_status append_eot(const struct encode_ctx *t, struct weft_error *err)
@@ -249,7 +252,32 @@ static enum weft_status encode_span(const struct encode_ctx *t, struct wf_text_s
                                     unsigned flags, struct weft_error *err)
 {
     t->job->text_bytes += text.len;
-    return wf_encoder_encode_part(t->encoder, text.at, text.len, flags, &t->job->tokens, err);
+    return wf_encoder_encode_part(t->encoder, text.at, text.len, flags | t->flags,
+                                  &t->job->tokens, err);
+}
+
+/* Ends a document after each end token in the text, from token number `at` on. */
+static enum weft_status split_documents(const struct encode_ctx *t, size_t at,
+                                        struct weft_error *err)
+{
+    struct weft_tokens *tokens = &t->job->tokens, *doc_ends = &t->job->doc_ends;
+    for (; t->flags != 0 && at < tokens->len; at++) {
+        if (tokens->at[at] != weft_tokenizer_eot(t->tokenizer))
+            continue;
+        WEFT_TRY(wf_tokens_reserve(doc_ends, 1, err));
+        doc_ends->at[doc_ends->len++] = (int32_t)at + 1;
+    }
+    return WEFT_OK;
+}
+
+/* Ends a document, unless its text ends with the end token. */
+static enum weft_status end_document(const struct encode_ctx *t, size_t before,
+                                     struct weft_error *err)
+{
+    const struct weft_tokens *tokens = &t->job->tokens, *doc_ends = &t->job->doc_ends;
+    bool ended = tokens->len > before && doc_ends->len > 0 &&
+                 (size_t)doc_ends->at[doc_ends->len - 1] == tokens->len;
+    return ended ? WEFT_OK : append_eot(t, err);
 }
 
 /* Encodes a conversation.  The tokens remain as they were if it is bad. */
@@ -286,15 +314,19 @@ static enum weft_status encode_document(void *ctx, const struct wf_document *d,
         for (size_t i = before; i < tokens->len; i++)
             tokens->at[i] = ~tokens->at[i];
         WEFT_TRY(encode_span(t, d->completion, WF_ENCODE_CONTINUES, err));
+        return append_eot(t, err);
     }
-    return append_eot(t, err);
+    WEFT_TRY(split_documents(t, before, err));
+    return end_document(t, before, err);
 }
 
 static enum weft_status encode_job(void *ctx, uint32_t worker, struct wf_text_job *job,
                                    struct weft_error *err)
 {
     const struct corpus *c = ctx;
-    struct encode_ctx t = {c->options->tokenizer, c->options->chat, c->encoders[worker], job};
+    struct encode_ctx t = {c->options->tokenizer, c->options->chat, c->encoders[worker], job,
+                           c->options->special ? WF_ENCODE_SPECIAL : 0};
+    unsigned continues = job->segment.begins_document ? 0 : WF_ENCODE_CONTINUES;
     job->tokens.len = job->doc_ends.len = 0;
     job->text_bytes = 0;
     if (job->segment.kind != WF_TEXT_PLAIN)
@@ -302,9 +334,9 @@ static enum weft_status encode_job(void *ctx, uint32_t worker, struct wf_text_jo
                                      &job->bad, err);
     job->text_bytes = job->segment.len;
     WEFT_TRY(wf_encoder_encode_part(t.encoder, job->segment.text, job->segment.len,
-                                    job->segment.begins_document ? 0 : WF_ENCODE_CONTINUES,
-                                    &job->tokens, err));
-    return job->segment.ends_document ? append_eot(&t, err) : WEFT_OK;
+                                    continues | t.flags, &job->tokens, err));
+    WEFT_TRY(split_documents(&t, 0, err));
+    return job->segment.ends_document ? end_document(&t, 0, err) : WEFT_OK;
 }
 
 static size_t cut(const void *ctx, const char *text, size_t len)

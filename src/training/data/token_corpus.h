@@ -2,7 +2,7 @@
  *
  *     OUT/train-000000.bin ...   tokens of the training documents, each with its end token
  *     OUT/val-000000.bin ...     tokens of the validation documents, likewise
- *     OUT/tokenizer.json         the tokenizer; not written if tokens are bytes
+ *     OUT/tokenizer.json         the tokenizer; tokenizer_config.json names its end
  *     OUT/meta.json              statistics
  *
  * If OUT ends in .bin, OUT is a single shard file.  The output does not depend on the number of
@@ -30,6 +30,7 @@ struct wf_corpus_options {
     const struct weft_tokenizer *tokenizer; /* borrowed */
     /* Borrowed: the template of conversations.  NULL: records with messages are an error. */
     const struct wf_chat *chat;
+    bool special;          /* names of special tokens in texts become these tokens */
     const char *out;       /* borrowed: a folder, or a file *.bin */
     double val;            /* fraction of documents used for validation, 0 <= val < 1 */
     uint32_t shard_tokens; /* tokens per shard */

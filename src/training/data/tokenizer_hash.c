@@ -55,9 +55,13 @@ static void add_merges(struct wf_sha256 *h, const struct weft_tokenizer *t)
 }
 
 /* Adds the flags of a token whose treatment differs from that of special tokens. */
-static void add_flags(struct wf_sha256 *h, const struct wf_added *a)
+static void add_flags(struct wf_sha256 *h, const struct weft_tokenizer *t,
+                      const struct wf_added *a)
 {
-    unsigned char flags[5] = {a->special, a->lstrip, a->rstrip, a->single_word, a->normalized};
+    const struct wf_pipeline *p = &t->pipe;
+    bool normalizes = p->form != WF_UNICODE_AS_IS || p->prepends || p->replaces;
+    unsigned char flags[5] = {a->special, a->lstrip, a->rstrip, a->single_word,
+                              a->normalized && normalizes};
     static const unsigned char usual[5] = {1};
     if (memcmp(flags, usual, sizeof flags) != 0)
         add_record(h, 'a', a->id, flags, sizeof flags);
@@ -107,7 +111,7 @@ uint64_t wf_tokenizer_hash(const struct weft_tokenizer *t)
     for (const struct wf_added *s = NULL; (s = next_added(t, s)) != NULL;)
         add_record(&h, 's', s->id, s->name, strlen(s->name));
     for (const struct wf_added *s = NULL; (s = next_added(t, s)) != NULL;)
-        add_flags(&h, s);
+        add_flags(&h, t, s);
 
     /* Without merges every byte is a token, however the text is split.  A vocabulary of bytes
      * in a tokenizer.json therefore has the hash of the byte tokenizer. */

@@ -85,7 +85,7 @@ static bool is_byte_tokenizer(const struct weft_tokenizer *t)
     const struct wf_pipeline *p = &t->pipe;
     bool plain = !p->by_chars && p->form == WF_UNICODE_AS_IS && p->prefix == WF_PREFIX_NEVER &&
                  t->n_added == 1 && t->added[0].special && !t->added[0].lstrip &&
-                 !t->added[0].rstrip && !t->added[0].single_word && !t->added[0].normalized;
+                 !t->added[0].rstrip && !t->added[0].single_word;
     return plain && t->n_vocab == 257 && t->n_pairs == 0 && t->added[0].id == 256;
 }
 

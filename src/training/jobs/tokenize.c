@@ -26,8 +26,16 @@ static enum weft_status get_tokenizer(const struct wf_tokenize_options *o,
     struct phase p = {o, WF_TOKENIZE_PHASE_TRAIN};
     if (o->train_bpe > 0)
         return wf_bpe_train(list, o->train_bpe, n_threads, report_progress, &p, out, err);
-    return o->tokenizer != NULL ? weft_tokenizer_open(o->tokenizer, out, err)
-                                : weft_tokenizer_new_bytes(out, err);
+    struct weft_tokenizer *t = NULL;
+    WEFT_TRY(o->tokenizer != NULL ? weft_tokenizer_open(o->tokenizer, &t, err)
+                                  : weft_tokenizer_new_bytes(&t, err));
+    enum weft_status st =
+        o->document_end == NULL ? WEFT_OK : wf_tokenizer_set_eot(t, o->document_end, err);
+    if (st == WEFT_OK)
+        *out = t;
+    else
+        weft_tokenizer_free(t);
+    return st;
 }
 
 static enum weft_status write_corpus(const struct wf_tokenize_options *o,
@@ -39,6 +47,7 @@ static enum weft_status write_corpus(const struct wf_tokenize_options *o,
     struct wf_corpus_options corpus = {
         .tokenizer = t,
         .chat = chat,
+        .special = o->special,
         .out = o->out,
         .val = o->val,
         .shard_tokens = o->shard_tokens > 0 ? o->shard_tokens : WF_CORPUS_SHARD_TOKENS,
