@@ -51,7 +51,8 @@ static uint64_t load(const char *at, size_t n)
 /* Returns the key of a word.  Copies blocks of fixed size from the start and the end of the
  * word; the blocks may overlap.  This is much faster than a copy of variable length.  The key
  * also contains the length, so different words have different keys. */
-static struct word_key key_of(const char *word, size_t len)
+static inline __attribute__((always_inline)) struct word_key key_of(const char *word,
+                                                                    size_t len)
 {
     struct word_key key = {{0, 0, 0, 0, len}};
     if (len > 16) {
@@ -97,8 +98,10 @@ static void cache_word(struct word_slot *slot, struct word_key key, const int32_
     slot->tokens[0] |= (uint32_t)n << COUNT_SHIFT;
 }
 
-static enum weft_status encode_word(struct wf_encoder *e, const char *word, size_t len,
-                                    struct weft_tokens *out, struct weft_error *err)
+/* Appends the tokens of a word.  Inlined, because a text has a word every few bytes. */
+static inline __attribute__((always_inline)) enum weft_status
+encode_word(struct wf_encoder *e, const char *word, size_t len, struct weft_tokens *out,
+            struct weft_error *err)
 {
     if (len > WORD || e->slots == NULL)
         return wf_bpe_encode(e->tokenizer, &e->scratch, word, len, out, err);
@@ -149,6 +152,18 @@ static enum weft_status encode_chars(struct wf_encoder *e, const char *piece, si
     return encode_word(e, piece + begin, len - begin, out, err);
 }
 
+/* Splits a text by one known pattern and encodes its pieces. */
+static enum weft_status encode_by_pattern(struct wf_encoder *e, enum wf_split pattern,
+                                          const char *text, size_t len, struct weft_tokens *out,
+                                          struct weft_error *err)
+{
+    for (size_t at = 0, end; at < len; at = end) {
+        end = wf_split_piece_end(pattern, text, len, at);
+        WEFT_TRY(encode_word(e, text + at, end - at, out, err));
+    }
+    return WEFT_OK;
+}
+
 /* Splits a text and encodes its pieces. */
 static enum weft_status encode_pieces(struct wf_encoder *e, const char *text, size_t len,
                                       struct weft_tokens *out, struct weft_error *err)
@@ -156,10 +171,10 @@ static enum weft_status encode_pieces(struct wf_encoder *e, const char *text, si
     const struct weft_tokenizer *t = e->tokenizer;
     const struct wf_steps *steps = &t->pipe.steps;
     struct wf_pieces_cursor cursor = {.text = text, .len = len};
-    bool simple = wf_steps_is_pattern(steps);
+    if (wf_steps_is_pattern(steps) && !t->pipe.by_chars)
+        return encode_by_pattern(e, steps->at[0].pattern, text, len, out, err);
     for (size_t at = 0, end; at < len; at = end) {
-        end = simple ? wf_split_piece_end(steps->at[0].pattern, text, len, at)
-                     : wf_steps_piece_end(steps, &cursor, at);
+        end = wf_steps_piece_end(steps, &cursor, at);
         if (t->pipe.by_chars)
             WEFT_TRY(encode_chars(e, text + at, end - at, out, err));
         else
