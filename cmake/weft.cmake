@@ -7,11 +7,9 @@ set(program_sources ${weft_sources})
 list(FILTER program_sources INCLUDE REGEX "^src/(cli|manual|terminal)/")
 set(bench_sources ${weft_sources})
 list(FILTER bench_sources INCLUDE REGEX "^src/bench/")
-set(unpack_sources ${weft_sources})
-list(FILTER unpack_sources INCLUDE REGEX "^src/unpack/")
 set(conformance_sources ${weft_sources})
 list(FILTER conformance_sources INCLUDE REGEX "^src/conformance/")
-list(FILTER weft_sources EXCLUDE REGEX "^src/(cli|manual|terminal|unpack|bench|conformance)/")
+list(FILTER weft_sources EXCLUDE REGEX "^src/(cli|manual|terminal|bench|conformance)/")
 
 # The fast kernels are compiled once for each instruction set.  The program selects one when it starts
 # (compute/kern/isa.h).
@@ -53,8 +51,8 @@ weft_embed(${PROJECT_BINARY_DIR}/report_bytes.c training/report/page_priv.h
 weft_embed(${PROJECT_BINARY_DIR}/modeling_bytes.c training/ckpt/hf_priv.h
            wf_hf_modeling ${PROJECT_SOURCE_DIR}/src/training/ckpt/modeling_weft.py)
 
-set(WEFT_LIBS ${PLAN_LIBS} pthread dl)
-set(WEFT_PKGS ${PLAN_PKGS} cairo hwloc libxxhash libutf8proc libmicrohttpd)
+set(WEFT_LIBS ${PLAN_LIBS} pthread dl bz2)
+set(WEFT_PKGS ${PLAN_PKGS} cairo hwloc libxxhash libutf8proc libmicrohttpd zlib libzstd liblzma)
 weft_find_packages(WEFT)
 weft_add_objects(weft_objects WEFT ${weft_sources} ${PROJECT_BINARY_DIR}/report_bytes.c
                  ${PROJECT_BINARY_DIR}/modeling_bytes.c)
@@ -109,14 +107,11 @@ endif()
 # ---- The weft program, its manual pages and its shell completion ----------------------------------
 add_library(weft_bench STATIC ${bench_sources}) # only for the program and its tests; not installed
 target_link_libraries(weft_bench PUBLIC weft_static PRIVATE weft_flags)
-pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
-add_library(weft_unpack STATIC ${unpack_sources}) # the same; the libraries do not need zlib
-target_link_libraries(weft_unpack PUBLIC weft_static PkgConfig::ZLIB PRIVATE weft_flags)
 # Everything but main(), so that fuzz targets can use the commands' tables and printers.
 set(command_sources ${program_sources})
 list(REMOVE_ITEM command_sources src/cli/main.c)
 add_library(weft_commands STATIC ${command_sources}) # not installed
-target_link_libraries(weft_commands PUBLIC weft_bench weft_unpack weft_static
+target_link_libraries(weft_commands PUBLIC weft_bench weft_static
                       PRIVATE weft_flags weft_version)
 add_executable(weft src/cli/main.c)
 target_link_libraries(weft PRIVATE weft_flags weft_version weft_commands)

@@ -18,7 +18,7 @@
 #include "printed.h"
 #include "require.h"
 #include "training/report/page_priv.h"
-#include "unpack/unpack.h"
+#include "training/unpack/unpack.h"
 
 /* A folder comes after the one that contains it. */
 static const char *const folders[] = {"trace", "checkpoints", "checkpoints/step-00000010",

@@ -1,5 +1,5 @@
-/* Opens any bytes as a token shard.  Checks that all tokens of an accepted
- * shard are readable. */
+/* Opens any bytes as a token shard.  Checks that all tokens and the mask of an accepted shard
+ * are readable. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -17,8 +17,10 @@ static void read_all(const struct wf_shards *s, size_t size)
         if (wf_shards_read(s, at, now, 1000, tokens, NULL) == WEFT_OK)
             for (size_t i = 0; i < now; i++)
                 require(tokens[i] >= 0 && tokens[i] < 1000);
+        require(wf_shards_mask(s, at, now, tokens, NULL) == WEFT_OK);
     }
     require(wf_shards_read(s, n, 1, 1000, tokens, NULL) == WEFT_DATA);
+    require(!wf_shards_masked(s) || wf_shards_mask(s, n, 1, tokens, NULL) == WEFT_DATA);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

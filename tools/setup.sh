@@ -36,7 +36,10 @@ libmicrohttpd-dev   live page
 libunistring-dev    live page
 libudev-dev         cores
 libutf8proc-dev     Unicode
-zlib1g-dev          compressed profiles
+zlib1g-dev          compressed files
+libzstd-dev         compressed files
+liblzma-dev         compressed files
+libbz2-dev          compressed files
 fonts-dejavu-core   pictures
 libopenmpi-dev      MPI
 openmpi-bin         MPI

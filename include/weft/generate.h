@@ -26,7 +26,8 @@ extern "C" {
 #endif
 
 struct weft_generate_options {
-    const char *prompt;  /* borrowed; NULL or "": the start of a document */
+    /* Borrowed; NULL or "": the start of a document.  Names of special tokens are special. */
+    const char *prompt;
     uint32_t max_tokens; /* maximum number of new tokens */
     double temperature;  /* divisor of the logits; 0: always chooses the most likely token */
     uint32_t top_k; /* samples from the top_k most likely tokens; 0: samples from all tokens */

@@ -8,9 +8,9 @@
  *     weft_tokens_release(&tokens);
  *     weft_tokenizer_free(t);
  *
- * Every byte string can be encoded, whether it is valid UTF-8 or not, and decoding returns the
- * same bytes.  Names of special tokens in a text are encoded as ordinary text, and no token is
- * added.
+ * Every byte string can be encoded, whether it is valid UTF-8 or not.  Decoding returns the
+ * same bytes, except for what the tokenizer itself changes: normalization, a blank before the
+ * text, bytes without a token.  No token is added.
  *
  * Unstable: more kinds of tokenizers will be added.
  */
@@ -45,15 +45,17 @@ WEFT_API enum weft_status weft_tokenizer_new_bytes(struct weft_tokenizer **out,
                                                    struct weft_error *err);
 
 /* Opens a tokenizer: a directory with tokenizer.json, or with vocab.json and merges.txt, or the
- * path of one of these files.  Returns WEFT_DATA if the tokenizer uses an unsupported feature;
- * the error names the feature.  The caller owns *out. */
+ * path of one of these files.  tokenizer_config.json, added_tokens.json, config.json and
+ * generation_config.json beside it are read, too.  Returns WEFT_DATA if the tokenizer uses an
+ * unsupported feature; the error names the feature.  The caller owns *out. */
 WEFT_API enum weft_status weft_tokenizer_open(const char *path, struct weft_tokenizer **out,
                                               struct weft_error *err);
 
 /* Frees a tokenizer; NULL is allowed. */
 WEFT_API void weft_tokenizer_free(struct weft_tokenizer *t);
 
-/* Writes DIR/tokenizer.json atomically. */
+/* Writes DIR/tokenizer.json and DIR/tokenizer_config.json, which names the end of a document,
+ * each atomically. */
 WEFT_API enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *dir,
                                               struct weft_error *err);
 
@@ -66,15 +68,21 @@ WEFT_API uint32_t weft_tokenizer_n_vocab(const struct weft_tokenizer *t);
 /* Returns the end-of-document token, or WEFT_NO_TOKEN if there is none. */
 WEFT_API int32_t weft_tokenizer_eot(const struct weft_tokenizer *t);
 
-/* Returns the token with this name in the vocabulary or among the special tokens, or
- * WEFT_NO_TOKEN. */
+/* Returns the added token with this name or the token with this text, or WEFT_NO_TOKEN. */
 WEFT_API int32_t weft_tokenizer_find(const struct weft_tokenizer *t, const char *name);
 
-/* Appends the tokens of a text. */
+/* Appends the tokens of a text.  Names of special tokens are encoded as ordinary text; other
+ * added tokens are found. */
 WEFT_API enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *t,
                                                 const char *text, size_t len,
                                                 struct weft_tokens *out,
                                                 struct weft_error *err);
+
+/* Appends the tokens of a text, in which names of special tokens become these tokens. */
+WEFT_API enum weft_status weft_tokenizer_encode_special(const struct weft_tokenizer *t,
+                                                        const char *text, size_t len,
+                                                        struct weft_tokens *out,
+                                                        struct weft_error *err);
 
 /* Returns the bytes of a token, which may be part of a UTF-8 character; NULL for an unknown
  * token.  The pointer is borrowed. */

@@ -8,7 +8,7 @@
 #include "cli/plan.h"
 #include "config/values.h"
 #include "training/run/trace_list.h"
-#include "unpack/unpack.h"
+#include "training/unpack/unpack.h"
 #include "weft/render.h"
 
 struct draw_settings {

@@ -22,7 +22,7 @@ struct generate_settings {
     const char *type;
     struct wf_option_texts stop;
     uint32_t max_tokens, samples, threads;
-    bool ignore_eos, json;
+    bool no_special, ignore_eos, json;
 };
 
 #define AT(field) offsetof(struct generate_settings, field)
@@ -35,6 +35,9 @@ static const struct wf_option options[] = {
      "read the prompt from a file; - is standard input; a final line break is removed", NULL,
      AT(prompt_file)},
     {"tokens", 0, WF_OPTION_TEXT, "1,2,3", "the prompt as token ids", NULL, AT(tokens)},
+    {"no-special", 0, WF_OPTION_SWITCH, NULL,
+     "names of special tokens in the prompt are ordinary text, and no token is put before it",
+     NULL, AT(no_special)},
     {"max-tokens", 'n', WF_OPTION_COUNT, "N", "maximum number of new tokens (default: 100)",
      NULL, AT(max_tokens)},
     {"stop", 0, WF_OPTION_TEXTS, "TEXT",
@@ -188,8 +191,8 @@ static enum weft_status encode_prompt(struct generate *g, const char *text, size
         return WEFT_FAIL(err, WEFT_USAGE,
                          "the model has no token for the start of a document; give --tokens%s",
                          g->codec.encode == NULL ? "" : " or --prompt");
-    return wf_generate_encode(&g->codec, text, len, g->config.start, &g->prompt, &g->n_prompt,
-                              err);
+    return wf_generate_encode(&g->codec, text, len, !g->s->no_special, g->config.start,
+                              &g->prompt, &g->n_prompt, err);
 }
 
 static enum weft_status read_prompt(struct generate *g, uint32_t vocab, struct weft_error *err)
@@ -256,6 +259,23 @@ static enum weft_status parse_logprobs(const struct generate_settings *s, int *o
     return WEFT_OK;
 }
 
+/* Opens the tokenizer.  Token ids need none: one that cannot be read is then ignored. */
+static enum weft_status open_codec(struct generate *g, const struct wf_weights *weights,
+                                   struct weft_error *err)
+{
+    struct weft_error why = {.msg = ""};
+    enum weft_status st = wf_generate_open_codec(weights, &g->codec, &why);
+    if (st == WEFT_OK)
+        return st;
+    if (st != WEFT_DATA || g->s->tokens == NULL) {
+        if (err != NULL)
+            *err = why;
+        return st;
+    }
+    fprintf(stderr, "weft: warning: %s; tokens are printed as numbers\n", why.msg);
+    return wf_codec_open(&g->codec, NULL, 0, err);
+}
+
 /* Opens the model and sets all options. */
 static enum weft_status prepare(struct generate *g, struct weft_error *err)
 {
@@ -276,7 +296,7 @@ static enum weft_status prepare(struct generate *g, struct weft_error *err)
     WEFT_TRY(wf_model_open(s->model, &g->model, err));
     const struct wf_weights *weights = wf_checkpoint_weights(g->model);
     uint32_t vocab = weft_checkpoint_model(g->model)->vocab;
-    WEFT_TRY(wf_generate_open_codec(weights, &g->codec, err));
+    WEFT_TRY(open_codec(g, weights, err));
     WEFT_TRY(wf_generate_config_init(&g->config, weights, &g->codec, err));
     if (g->config.note.len > 0)
         fprintf(stderr, "weft: warning: %s\n", g->config.note.at);
@@ -383,9 +403,11 @@ const struct wf_command wf_command_generate = {
         "repetition_penalty always do. Options have priority. The steps of sampling have the\n"
         "order of transformers: repetition penalty, temperature, top-k, top-p, min-p.\n\n"
         "The same model, prompt, settings and seed give the same tokens with any number of\n"
-        "threads. The tokenizer is read from the directory of the weights or of the run. Without\n"
-        "a tokenizer, tokens are bytes; if the vocabulary has fewer than 257 tokens, the prompt\n"
-        "and the output are token ids.\n"
+        "threads. The tokenizer is read from the directory of the weights or of the run. Names of\n"
+        "special tokens in the prompt, such as <|im_start|>, become these tokens, and a token\n"
+        "that the tokenizer puts before a text is put before the prompt. Without a tokenizer,\n"
+        "tokens are bytes if the vocabulary has 257 tokens; otherwise the prompt and the output\n"
+        "are token ids.\n"
         "\n"
         "PATH is\n\n" WF_MODEL_TEXT,
     .examples =

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/inspect.h"
 #include "cli/model.h"
-#include "unpack/unpack.h"
+#include "training/unpack/unpack.h"
 
 struct inspect_settings {
     bool hash, json;

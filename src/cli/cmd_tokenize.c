@@ -10,9 +10,10 @@
 #include "training/jobs/tokenize.h"
 
 struct tokenize_settings {
-    const char *out, *tokenizer, *val;
+    const char *out, *tokenizer, *val, *field, *format, *chat_template;
     uint32_t train_bpe, shard_tokens, threads;
-    bool json;
+    const char *document_end;
+    bool special, skip_bad, json;
 };
 
 #define AT(field) offsetof(struct tokenize_settings, field)
@@ -24,8 +25,27 @@ static const struct wf_option options[] = {
      "directory or file with tokenizer.json, or vocab.json and merges.txt (default: tokens are "
      "bytes)",
      NULL, AT(tokenizer)},
+    {"special", 0, WF_OPTION_SWITCH, NULL,
+     "names of special tokens in the text become these tokens; an end-of-document token ends a "
+     "document",
+     NULL, AT(special)},
+    {"document-end", 0, WF_OPTION_TEXT, "NAME",
+     "the token that ends a document (default: that of tokenizer_config.json, config.json or "
+     "generation_config.json beside the tokenizer)",
+     NULL, AT(document_end)},
     {"train-bpe", 0, WF_OPTION_COUNT, "N",
      "first train a vocabulary of up to N tokens on the text", NULL, AT(train_bpe)},
+    {"field", 0, WF_OPTION_TEXT, "NAME",
+     "field of JSON records with the text (default: text, messages, or prompt and completion)",
+     NULL, AT(field)},
+    {"format", 0, WF_OPTION_CHOICE, "KIND",
+     "what the files are; auto: the content of each file decides (default: auto)",
+     "auto|text|json", AT(format)},
+    {"skip-bad", 0, WF_OPTION_SWITCH, NULL,
+     "count and skip bad JSON records instead of stopping at the first one", NULL,
+     AT(skip_bad)},
+    {"chat-template", 0, WF_OPTION_TEXT, "FILE",
+     "template of conversations (default: that of the tokenizer)", NULL, AT(chat_template)},
     {"val", 0, WF_OPTION_TEXT, "FRACTION",
      "fraction of documents to reserve for validation, in shards val-* (default: 0)", NULL,
      AT(val)},
@@ -80,6 +100,14 @@ static enum weft_status parse_val(const char *text, double *out, struct weft_err
     return WEFT_OK;
 }
 
+/* Returns the format with a name, which the option table has checked. */
+static enum wf_text_format format_of(const char *name)
+{
+    if (name == NULL || strcmp(name, "auto") == 0)
+        return WF_TEXT_FORMAT_AUTO;
+    return strcmp(name, "text") == 0 ? WF_TEXT_FORMAT_TEXT : WF_TEXT_FORMAT_JSON;
+}
+
 static enum weft_status check_settings(const struct tokenize_settings *s, size_t n_inputs,
                                        struct weft_error *err)
 {
@@ -87,6 +115,8 @@ static enum weft_status check_settings(const struct tokenize_settings *s, size_t
         return WEFT_FAIL(err, WEFT_USAGE, "tokenize needs INPUT...; see weft tokenize --help");
     if (s->out == NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "tokenize needs --output OUT");
+    if (s->document_end != NULL && s->tokenizer == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE, "--document-end needs --tokenizer");
     if (s->train_bpe > 0 && s->tokenizer != NULL)
         return WEFT_FAIL(err, WEFT_USAGE, "give --tokenizer or --train-bpe, not both");
     if (wf_path_ends_in(s->out, ".json") && s->train_bpe == 0)
@@ -114,6 +144,19 @@ static void print_part(const char *name, const struct wf_corpus_split *p)
         printf("%-8s %llu tokens of %llu document%s in %u shard%s\n", name,
                (unsigned long long)p->tokens, (unsigned long long)p->documents,
                p->documents == 1 ? "" : "s", p->shards, p->shards == 1 ? "" : "s");
+    if (p->documents > 0 && p->counted < p->tokens)
+        printf("%-8s %llu of them count in the loss\n", "", (unsigned long long)p->counted);
+}
+
+static void print_skipped(const struct wf_corpus_result *r)
+{
+    if (r->bad.n > 0)
+        printf("%-8s %llu bad record%s, the first: %s\n", "skipped",
+               (unsigned long long)r->bad.n, r->bad.n == 1 ? "" : "s",
+               wf_shown(r->bad.first.msg).at);
+    if (r->n_binary > 0)
+        printf("%-8s %llu binary file%s\n", "skipped", (unsigned long long)r->n_binary,
+               r->n_binary == 1 ? "" : "s");
 }
 
 static void print_result(const struct tokenize_settings *s, const struct wf_tokenize_result *t)
@@ -129,6 +172,7 @@ static void print_result(const struct tokenize_settings *s, const struct wf_toke
                t->seconds > 0 ? (double)r->bytes * 1e-6 / t->seconds : 0);
         print_part("train", &r->train);
         print_part("val", &r->val);
+        print_skipped(r);
     }
     printf("%-8s %s\n", "output", wf_shown(s->out).at);
 }
@@ -141,6 +185,9 @@ static enum weft_status tokenize(const struct tokenize_settings *s, struct wf_te
     struct wf_tokenize_options o = {
         .out = s->out,
         .tokenizer = s->tokenizer,
+        .chat_template = s->chat_template,
+        .document_end = s->document_end,
+        .special = s->special,
         .train_bpe = s->train_bpe,
         .val = val,
         .shard_tokens = s->shard_tokens,
@@ -175,8 +222,10 @@ static enum weft_status run_tokenize(int argc, char **argv, struct weft_error *e
         st = check_settings(&s, n, err);
     if (st == WEFT_OK)
         st = parse_val(s.val, &val, err);
+    const struct wf_text_options text = {
+        .format = format_of(s.format), .field = s.field, .skip_bad = s.skip_bad};
     if (st == WEFT_OK)
-        st = wf_text_list_init(&list, inputs, n, err);
+        st = wf_text_list_init(&list, inputs, n, &text, err);
     if (st == WEFT_OK)
         st = tokenize(&s, &list, val, err);
     wf_text_list_release(&list);
@@ -189,9 +238,15 @@ const struct wf_command wf_command_tokenize = {
     .summary = "convert text to token shards",
     .operands = "INPUT...",
     .text =
-        "Converts text files (one document each), JSON lines (files *.jsonl, one document per\n"
-        "line in the field \"text\") and directories of them to token shards for training.\n"
-        "The tokenizer's end-of-document token follows every document.\n\n"
+        "Converts text files (one document each), JSON records (lines or an array, one\n"
+        "document each) and directories of them to token shards for training. INPUT - is\n"
+        "standard input. The content of a file decides what it is. Files may be compressed\n"
+        "with gzip, zstd, xz or bzip2. Binary files of directories are skipped.\n\n"
+        "The text of a record is its field \"text\", or the field that --field names. A record\n"
+        "with \"messages\" is a conversation, which the chat template of the tokenizer writes as\n"
+        "text; only the assistant's tokens count in the loss. Of a record with \"prompt\" and\n"
+        "\"completion\" only the completion counts. The tokenizer's end-of-document token\n"
+        "follows every document except conversations.\n\n"
         "Tokens are bytes, unless --tokenizer names byte-level BPE files such as those of\n"
         "GPT-2 or Llama 3, or --train-bpe trains a vocabulary on the text. The vocabulary is\n"
         "written beside the shards as tokenizer.json, which other programs can read; if the\n"
@@ -203,6 +258,7 @@ const struct wf_command wf_command_tokenize = {
     .examples = "  weft tokenize book.txt -o data --val 0.1\n"
                 "  weft tokenize corpus/ more.jsonl -o data --tokenizer gpt2/\n"
                 "  weft tokenize corpus/ -o data --train-bpe 8192 --val 0.01\n"
+                "  weft tokenize chats.jsonl.zst -o data --tokenizer qwen2/ --skip-bad\n"
                 "  weft tokenize corpus/ -o tokenizer.json --train-bpe 8192\n"
                 "  weft tokenize book.txt -o tokens.bin\n",
     .options = {options, WEFT_LEN(options)},

@@ -11,6 +11,19 @@ static const struct {
     const char *hint;
 } hints[] = {
     {WEFT_DATA, {"are not a token shard", NULL}, "; weft tokenize creates shards"},
+    {WEFT_DATA,
+     {"is a Parquet file", NULL},
+     "; convert it: python3 -c \"import sys, pandas; pandas.read_parquet(sys.argv[1])"
+     ".to_json(sys.argv[2], orient='records', lines=True)\" IN.parquet OUT.jsonl"},
+    {WEFT_DATA, {"is text in UTF-16", NULL}, "; convert it: iconv -f UTF-16 -t UTF-8 IN > OUT"},
+    {WEFT_DATA,
+     {": has no string \"", "(its fields: "},
+     "; --field names the field of the text"},
+    {WEFT_DATA,
+     {": not valid JSON: ", NULL},
+     "; --skip-bad skips such records, --format text "
+     "reads the file as plain text"},
+    {WEFT_USAGE, {"has no chat template", NULL}, "; give --chat-template"},
     {WEFT_DATA, {"no *.bin file in this folder", NULL}, "; weft tokenize creates shards"},
     {WEFT_DATA,
      {"data.val: ", "tokens are too few"},

@@ -10,7 +10,7 @@
 #include "planning/part/recompute_layers.h"
 #include "planning/planner/costs.h"
 #include "training/run/trace_list.h"
-#include "unpack/unpack.h"
+#include "training/unpack/unpack.h"
 
 /* -- costs ---------------------------------------------------------------------------------- */
 

@@ -214,4 +214,26 @@ run 4 generate --model nowhere --tokens 1
 run 4 generate --model "$tiny/config.json" --tokens 1
 err_has 'the header of an llm.c model has'
 to_full generate --model "$tiny" --tokens 1 --json
+
+# A model without a tokenizer takes no text; token ids need no tokenizer that can be read.
+for i in $(seq 60); do echo "the weft goes over the warp, $i times"; done >text.txt
+run 0 tokenize text.txt -o words --train-bpe 300
+run 0 train --model.arch=gpt2 --model.layers=1 --model.dim=16 --model.heads=2 --model.ctx=32 --model.vocab=300 \
+    --data.train=words --data.batch=2 --data.seq=16 --train.steps=1 --parallel.threads=1 --log.dir=worded
+model=worded/model
+end=$(sed 's/.*"document_end":\([0-9]*\).*/\1/' words/meta.json)
+run 0 generate --model $model -p 'the<|endoftext|>' -n 1 --json
+out_has ",$end]"
+run 0 generate --model $model -p 'the<|endoftext|>' -n 1 --json --no-special
+out_lacks ",$end],\"tokens\""
+rm $model/tokenizer.json
+cp -r $model bare
+run 2 generate --model bare -p the -n 1
+err_has 'the model has 300 tokens and no tokenizer'
+echo '{"model": {"type": "Unigram"}}' >bare/tokenizer.json
+run 3 generate --model bare -p the -n 1
+err_has "model 'Unigram' is not supported"
+"$WEFT" generate --model bare --tokens 1,2 -n 2 --json >"$dir/out" 2>"$dir/err"
+holds grep -q "model 'Unigram' is not supported.*; tokens are printed as numbers" "$dir/err"
+out_has '"prompt":[1,2]'
 finish

@@ -93,7 +93,7 @@ mkdir empty
 run 3 tokenize empty -o x
 err_has 'empty: there is no text'
 run 3 tokenize "$WEFT" -o x
-err_has 'has a zero byte; it is not text'
+err_has 'is an ELF program, not text'
 printf '{"text": "a"}\n{"text": 7}\n' >wrong.jsonl
 run 3 tokenize wrong.jsonl -o x
 err_has 'wrong.jsonl:2: has no string "text"'
@@ -108,5 +108,49 @@ holds test ! -e x
 "$WEFT" tokenize <(cat book.txt) -o pipe.bin >out 2>err
 holds test ! -s err
 holds cmp pipe.bin tokens.bin
+
+# Names of special tokens are text, unless --special is given; an end token then ends a document.
+printf 'one<|endoftext|>two<|endoftext|>' >stories.txt
+run 0 tokenize stories.txt -o plain --json
+out_has '"documents":1' '"tokens":33'
+run 0 tokenize stories.txt -o parted --special --json
+out_has '"documents":2' '"tokens":8'
+printf 'one<|endoftext|>two\n' >stories.txt
+run 0 tokenize stories.txt -o parted2 --special --json
+out_has '"documents":2' '"tokens":9'
+
+# The files beside a tokenizer name the end of a document; an option has priority.
+cp "$WEFT_TEST_DATA/tokenizer/qwen2.json" tokenizer.json
+for name in '<|endoftext|>' '<|im_end|>' '<|im_start|>'; do
+    mkdir -p chat
+    cp tokenizer.json chat
+    printf '{"eos_token": "%s"}' "$name" >chat/tokenizer_config.json
+    run 0 tokenize book.txt -o "end$name" --tokenizer chat
+    run 0 tokenize book.txt -o "again$name" --tokenizer "end$name" # the copy has the same end
+    holds cmp "end$name/meta.json" "again$name/meta.json"
+done
+run 0 tokenize book.txt -o 'given' --tokenizer chat --document-end '<|im_end|>'
+holds cmp given/meta.json 'end<|im_end|>/meta.json'
+holds test "$(cat given/meta.json)" != "$(cat 'end<|im_start|>/meta.json')"
+run 2 tokenize book.txt -o x --tokenizer chat --document-end '<none>'
+err_has "the tokenizer has no token '<none>'"
+run 2 tokenize book.txt -o x --document-end '<|im_end|>'
+err_has '--document-end needs --tokenizer'
+echo '{"eos_token": "<none>"}' >chat/tokenizer_config.json
+run 3 tokenize book.txt -o x --tokenizer chat
+err_has "chat/tokenizer.json: has no token '<none>', which tokenizer_config.json names as eos_token"
+# A token that does not exist is skipped if another file, or the list, names one that does.
+echo '{"eos_token_id": [9000, 302]}' >chat/config.json
+run 0 tokenize book.txt -o listed --tokenizer chat
+holds cmp listed/meta.json 'end<|im_end|>/meta.json'
+echo '{"eos_token_id": 9000}' >chat/config.json
+run 3 tokenize book.txt -o x --tokenizer chat
+err_has "has no token '<none>'"
+echo '{"eos_token_id": 301}' >chat/generation_config.json
+run 0 tokenize book.txt -o generated --tokenizer chat
+holds cmp generated/meta.json 'end<|im_start|>/meta.json'
+rm chat/tokenizer_config.json chat/generation_config.json
+run 3 tokenize book.txt -o x --tokenizer chat
+err_has 'chat/tokenizer.json: has no token 9000, which config.json names as eos_token_id'
 
 finish

@@ -254,12 +254,45 @@ static void check_uniform(void **state)
     }
 }
 
+/* Masked tokens are inputs, but not targets. */
+static void check_mask(void **state)
+{
+    (void)state;
+    enum { N = 31, T = 5, R = 2 };
+    struct folder f = folder_new();
+    struct wf_shard_writer *w = NULL;
+    struct wf_shards *s = NULL;
+    struct wf_batch b;
+    int32_t tokens[N], in[R * T], target[R * T];
+    bool counted[N];
+    for (int i = 0; i < N; i++) {
+        tokens[i] = i;
+        counted[i] = i % 3 == 1 || i > 25;
+    }
+    assert_int_equal(wf_shard_writer_new(folder_in(&f, "m.bin"), N, &w, NULL), WEFT_OK);
+    assert_int_equal(wf_shard_writer_add_masked(w, tokens, counted, N, NULL), WEFT_OK);
+    assert_int_equal(wf_shard_writer_finish(w, NULL), WEFT_OK);
+    wf_shard_writer_free(w);
+    assert_int_equal(wf_shards_open(f.path, &s, NULL), WEFT_OK);
+    assert_int_equal(wf_batch_init(&b, s, R, T, N, false, 1, NULL), WEFT_OK);
+    for (int step = 0; step < 3; step++) {
+        assert_int_equal(wf_batch_read(&b, (uint64_t)step, 0, R, in, target, NULL), WEFT_OK);
+        for (int i = 0; i < R * T; i++) {
+            int at = step * R * T + i;
+            assert_int_equal(in[i], at);
+            assert_int_equal(target[i], counted[at + 1] ? at + 1 : -1);
+        }
+    }
+    wf_shards_free(s);
+    folder_remove(&f);
+}
+
 int main(void)
 {
     static const struct CMUnitTest single[] = {
         cmocka_unit_test(check_shuffled),   cmocka_unit_test(check_micros),
         cmocka_unit_test(check_bijection),  cmocka_unit_test(check_uniform),
-        cmocka_unit_test(check_vocabulary),
+        cmocka_unit_test(check_vocabulary), cmocka_unit_test(check_mask),
     };
     struct CMUnitTest tests[WEFT_LEN(single) + WEFT_LEN(orders) + WEFT_LEN(shorts)];
     size_t n = 0;

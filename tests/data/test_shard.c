@@ -323,14 +323,139 @@ static void check_not_written(void **state)
     folder_remove(&f);
 }
 
+/* -- masks --------------------------------------------------------------------------------- */
+
+/* The header's extension, the tokens and the mask, byte by byte. */
+static void check_mask_bytes(void **state)
+{
+    (void)state;
+    static const int32_t tokens[10] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
+    static const bool counted[10] = {true, false, true, true,  true,
+                                     true, true,  true, false, true};
+    struct folder f = folder_new();
+    struct wf_shard_writer *w = NULL;
+    unsigned char want[1024 + 22] = {0}, have[1024 + 23];
+    const char *path = folder_in(&f, "x.bin");
+    make_header(want, 20240520, 1, 10);
+    memcpy(want + 12, "WEFT\1\0\0\0\1\0\0\0\x88\x77\x66\x55\x44\x33\x22\x11", 20);
+    for (int i = 0; i < 10; i++)
+        want[1024 + 2 * i] = (unsigned char)tokens[i];
+    want[1024 + 20] = 0xfd;
+    want[1024 + 21] = 0x02;
+
+    assert_int_equal(wf_shard_writer_new(path, 10, &w, NULL), WEFT_OK);
+    wf_shard_writer_set_hash(w, UINT64_C(0x1122334455667788));
+    assert_int_equal(wf_shard_writer_add(w, tokens, 1, NULL), WEFT_OK);
+    assert_int_equal(wf_shard_writer_add_masked(w, tokens + 1, counted + 1, 8, NULL), WEFT_OK);
+    assert_int_equal(wf_shard_writer_add(w, tokens + 9, 1, NULL), WEFT_OK);
+    assert_int_equal(wf_shard_writer_finish(w, NULL), WEFT_OK);
+    wf_shard_writer_free(w);
+
+    FILE *in = fopen(path, "rb");
+    assert_int_equal(fread(have, 1, sizeof have, in), sizeof want);
+    fclose(in);
+    assert_memory_equal(have, want, sizeof want);
+    folder_remove(&f);
+}
+
+/* Any range of shards with and without a mask, and with a mask that is longer than a read. */
+static void check_masked(void **state)
+{
+    (void)state;
+    enum { FIRST = 11, SECOND = 300000, ALL = FIRST + SECOND };
+    struct folder f = folder_new();
+    struct wf_shard_writer *w = NULL;
+    int32_t *tokens = malloc(ALL * sizeof *tokens);
+    bool *counted = malloc(ALL * sizeof *counted);
+    assert_true(tokens != NULL && counted != NULL);
+    for (int32_t i = 0; i < ALL; i++) {
+        tokens[i] = i % 1000;
+        counted[i] = i < FIRST || (uint32_t)i * 2654435761u >> 31 != 0;
+    }
+    assert_int_equal(wf_shard_write(folder_in(&f, "a.bin"), 1000, tokens, FIRST, NULL),
+                     WEFT_OK);
+    assert_int_equal(wf_shard_writer_new(folder_in(&f, "b.bin"), 1000, &w, NULL), WEFT_OK);
+    for (size_t at = FIRST; at < ALL;) { /* in pieces of odd sizes */
+        size_t n = at % 777 + 1 < ALL - at ? at % 777 + 1 : ALL - at;
+        assert_int_equal(wf_shard_writer_add_masked(w, tokens + at, counted + at, n, NULL),
+                         WEFT_OK);
+        at += n;
+    }
+    assert_int_equal(wf_shard_writer_finish(w, NULL), WEFT_OK);
+    wf_shard_writer_free(w);
+
+    struct wf_shards *s = NULL;
+    assert_int_equal(wf_shards_open(f.path, &s, NULL), WEFT_OK);
+    assert_true(wf_shards_masked(s));
+    assert_int_equal(wf_shards_file_hash(s, 1), 0);
+    assert_int_equal(wf_shards_width(s, 1), 2);
+    static const size_t ranges[][2] = {{0, ALL}, {0, 5},  {5, 20},
+                                       {10, 1},  {13, 7}, {12, 200001}};
+    int32_t *have = malloc(ALL * sizeof *have);
+    for (size_t r = 0; r < WEFT_LEN(ranges); r++) {
+        size_t at = ranges[r][0], n = ranges[r][1];
+        assert_int_equal(wf_shards_read(s, at, n, 1000, have, NULL), WEFT_OK);
+        assert_memory_equal(have, tokens + at, n * sizeof *have);
+        assert_int_equal(wf_shards_mask(s, at, n, have, NULL), WEFT_OK);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(have[i], counted[at + i] ? tokens[at + i] : -1);
+    }
+    wf_shards_free(s);
+    free(have);
+    free(tokens);
+    free(counted);
+    folder_remove(&f);
+}
+
+static struct extension_case {
+    const char *name;
+    unsigned char bytes[12];
+    size_t file;       /* bytes of the file; it has 8 tokens */
+    const char *error; /* NULL: the file is read */
+} extensions[] = {
+    {"no extension", {0}, 1040, NULL},
+    {"other bytes are ignored", {'x', 'y', 1, 2, 3, 4}, 1040, NULL},
+    {"an extension without a mask", {'W', 'E', 'F', 'T', 1, 0, 0, 0, 0}, 1040, NULL},
+    {"a mask", {'W', 'E', 'F', 'T', 1, 0, 0, 0, 1}, 1041, NULL},
+    {"a mask that is missing", {'W', 'E', 'F', 'T', 1, 0, 0, 0, 1}, 1040, "truncated"},
+    {"a mask that is too long", {'W', 'E', 'F', 'T', 1, 0, 0, 0, 1}, 1042, "other bytes"},
+    {"another version", {'W', 'E', 'F', 'T', 2, 0, 0, 0, 0}, 1040, "unknown extension 2"},
+    {"another flag", {'W', 'E', 'F', 'T', 1, 0, 0, 0, 2}, 1040, "with flags 2"},
+};
+
+static void check_extension(void **state)
+{
+    const struct extension_case *c = *state;
+    struct folder f = folder_new();
+    unsigned char bytes[1100] = {0};
+    struct weft_error err = {.msg = ""};
+    struct wf_shards *s = NULL;
+    make_header(bytes, 20240520, 1, 8);
+    memcpy(bytes + 12, c->bytes, sizeof c->bytes);
+    write_bytes(folder_in(&f, "x.bin"), (char *)bytes, c->file);
+    enum weft_status st = wf_shards_open(f.path, &s, &err);
+    if (c->error == NULL) {
+        assert_int_equal(st, WEFT_OK);
+        assert_int_equal(wf_shards_masked(s), c->bytes[8] == 1);
+    } else {
+        assert_int_equal(st, WEFT_DATA);
+        if (strstr(err.msg, c->error) == NULL)
+            fail_msg("'%s' lacks '%s'", err.msg, c->error);
+    }
+    wf_shards_free(s);
+    folder_remove(&f);
+}
+
 int main(void)
 {
     static const struct CMUnitTest single[] = {
+        cmocka_unit_test(check_mask_bytes), cmocka_unit_test(check_masked),
         cmocka_unit_test(check_borders),    cmocka_unit_test(check_many),
         cmocka_unit_test(check_vocabulary), cmocka_unit_test(check_cut_while_open),
         cmocka_unit_test(check_written),    cmocka_unit_test(check_not_written),
     };
-    struct CMUnitTest tests[WEFT_LEN(single) + WEFT_LEN(lists) + WEFT_LEN(broken)];
+    struct CMUnitTest
+        tests[WEFT_LEN(single) + WEFT_LEN(lists) + WEFT_LEN(broken) + WEFT_LEN(extensions)];
     size_t n = 0;
     for (size_t i = 0; i < WEFT_LEN(single); i++)
         tests[n++] = single[i];
@@ -338,5 +463,8 @@ int main(void)
         tests[n++] = (struct CMUnitTest){lists[i].name, check_list, NULL, NULL, &lists[i]};
     for (size_t i = 0; i < WEFT_LEN(broken); i++)
         tests[n++] = (struct CMUnitTest){broken[i].name, check_broken, NULL, NULL, &broken[i]};
+    for (size_t i = 0; i < WEFT_LEN(extensions); i++)
+        tests[n++] = (struct CMUnitTest){extensions[i].name, check_extension, NULL, NULL,
+                                         &extensions[i]};
     return cmocka_run_group_tests_name("shard", tests, NULL, NULL) != 0;
 }

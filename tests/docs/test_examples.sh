@@ -68,6 +68,13 @@ prepare() {
     echo "once upon" >prompt.txt
     sed 's/knots/loops/' book.txt >corpus/two.txt
     sed 's/.*/{"text": "&"}/' book.txt >more.jsonl
+    # The name is only a name: the content tells that the file is not compressed.
+    sed 's/.*/{"messages": [{"role": "user", "content": "&"}, {"role": "assistant", "content": "yes"}]}/' \
+        book.txt >chats.jsonl.zst
+    mkdir qwen2
+    cp "$WEFT_TEST_DATA/tokenizer/qwen2.json" qwen2/tokenizer.json
+    echo '{% for m in messages %}<|im_start|>{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}' \
+        >qwen2/chat_template.jinja
     "$WEFT" tokenize book.txt corpus -o tokens --train-bpe 400 --val 0.5
     "$WEFT" tokenize book.txt -o tokens.bin
     cp -r tokens fineweb

@@ -36,3 +36,12 @@ def run_weft(program):
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def library(program) -> pathlib.Path:
+    """The shared library beside the program."""
+    path = program.parent / "libweft.so"
+    if not path.exists():
+        pytest.skip(f"{path} does not exist")
+    return path

@@ -38,7 +38,7 @@ static enum weft_status tokenize(const char *text, const struct wf_tokenize_opti
                                  struct wf_tokenize_result *r)
 {
     struct wf_text_list list = {0};
-    assert_int_equal(wf_text_list_init(&list, &text, 1, NULL), WEFT_OK);
+    assert_int_equal(wf_text_list_init(&list, &text, 1, NULL, NULL), WEFT_OK);
     enum weft_status st = wf_tokenize(&list, o, r, NULL);
     wf_text_list_release(&list);
     return st;
@@ -105,13 +105,20 @@ static void check_json(void **state)
                         "{\"output\":\"dir\",\"tokenizer\":\"bpe\",\"vocab\":300,"
                         "\"vocab_asked\":400,\"text_bytes\":15,\"bytes_per_token\":1.5,"
                         "\"seconds\":2,\"train\":{\"tokens\":10,\"documents\":2,\"shards\":1},"
-                        "\"val\":{\"tokens\":0,\"documents\":0,\"shards\":0}}");
+                        "\"val\":{\"tokens\":0,\"documents\":0,\"shards\":0},"
+                        "\"bad_records\":0,\"binary_files\":0}");
 
     const struct wf_tokenize_result v = {.n_vocab = 300, .vocabulary_only = true};
     j = (struct wf_json){.out = tmpfile()};
     wf_tokenize_result_write_json(&j, &v, &o);
     assert_string_equal(text_of(&j),
                         "{\"output\":\"tokenizer\",\"vocab\":300,\"vocab_asked\":400}");
+
+    /* The tokens of a model with another vocabulary and without a tokenizer are unknown. */
+    struct wf_codec none;
+    assert_int_equal(wf_codec_open(&none, NULL, 50257, NULL), WEFT_OK);
+    assert_null(none.encode);
+    wf_codec_release(&none);
 
     /* Tokens are bytes.  A NUL is replaced. */
     struct wf_codec codec;
@@ -126,7 +133,7 @@ static void check_json(void **state)
                                     .stop = WF_GENERATE_STOP_CONTEXT,
                                     .prompt_seconds = 0.25,
                                     .seconds = 2};
-    assert_int_equal(wf_codec_open(&codec, NULL, 301, NULL), WEFT_OK);
+    assert_int_equal(wf_codec_open(&codec, NULL, 257, NULL), WEFT_OK);
     j = (struct wf_json){.out = tmpfile()};
     assert_int_equal(wf_generation_write_json(&j, &g, &codec, NULL), WEFT_OK);
     assert_string_equal(text_of(&j),
@@ -240,7 +247,8 @@ static void check_generate(void **state)
     size_t n = 0;
     assert_int_equal(wf_load_open(TINY, &w, NULL), WEFT_OK);
     assert_int_equal(wf_generate_open_codec(w, &codec, NULL), WEFT_OK);
-    assert_int_equal(wf_generate_encode(&codec, "text", 4, -1, &tokens, &n, NULL), WEFT_USAGE);
+    assert_int_equal(wf_generate_encode(&codec, "text", 4, true, -1, &tokens, &n, NULL),
+                     WEFT_USAGE);
 
     /* The number of threads does not change the tokens. */
     struct wf_generate_options o = {.prompt = prompt,

@@ -48,8 +48,9 @@ static void rig_release(struct rig *r)
     folder_remove(&r->folder);
 }
 
-/* Computes the loss by its definition: windows of SEQ tokens, n_targets targets in all. */
-static double expected(const struct rig *r, size_t n_targets)
+/* Computes the loss by its definition: windows of SEQ tokens, n_targets targets in all, of which
+ * only those count that `counted` marks; NULL: all. */
+static double expected(const struct rig *r, size_t n_targets, const bool *counted)
 {
     struct wf_infer_spec spec = {*r->model, SEQ, WF_DTYPE_F32, r->pool};
     struct wf_infer *m = NULL;
@@ -57,6 +58,7 @@ static double expected(const struct rig *r, size_t n_targets)
     size_t vocab = r->model->vocab;
     float *logits = malloc(vocab * sizeof *logits);
     double total = 0;
+    size_t n = 0;
 
     if (wf_infer_new(&spec, &m, &err) != WEFT_OK ||
         wf_load_infer(r->weights, m, &err) != WEFT_OK)
@@ -69,12 +71,15 @@ static double expected(const struct rig *r, size_t n_targets)
         assert_int_equal(wf_infer_feed(m, &r->tokens[i], 1, logits, NULL), WEFT_OK);
         for (size_t v = 0; v < vocab; v++)
             sum += exp(logits[v]);
+        if (counted != NULL && !counted[i + 1])
+            continue;
         total += log(sum) - logits[r->tokens[i + 1]];
+        n++;
     }
 
     wf_infer_free(m);
     free(logits);
-    return total / (double)n_targets;
+    return total / (double)n;
 }
 
 static struct wf_evaluator_spec spec_of(const struct rig *r, uint32_t rows)
@@ -134,7 +139,7 @@ static void losses_are_means_over_all_tokens(void **state)
             if (wf_evaluate(t, &data, &e, &err) != WEFT_OK)
                 fail_msg("%s", err.msg);
             assert_int_equal(e.tokens, cases[i].want);
-            double want = expected(&r, cases[i].want);
+            double want = expected(&r, cases[i].want, NULL);
             if (fabs(e.loss - want) > 1e-5 * want)
                 fail_msg("case %zu: %g, want %g", i, e.loss, want);
         }
@@ -142,6 +147,48 @@ static void losses_are_means_over_all_tokens(void **state)
         wf_evaluator_free(t);
         wf_shards_free(shards);
     }
+    rig_release(&r);
+}
+
+/* Only tokens that count are in the mean.  The mask covers a whole batch, and parts of others. */
+static void masked_tokens_do_not_count(void **state)
+{
+    struct rig r;
+    rig_init(&r, *state);
+    bool counted[N];
+    size_t want = 0;
+    for (size_t i = 0; i < N; i++) {
+        counted[i] = i > 2 * SEQ && i % 3 != 0;
+        want += i > 0 && counted[i];
+    }
+    const char *path = folder_in(&r.folder, "m.bin");
+    struct wf_shard_writer *w = NULL;
+    struct wf_shards *shards = NULL;
+    assert_int_equal(wf_shard_writer_new(path, r.model->vocab, &w, NULL), WEFT_OK);
+    assert_int_equal(wf_shard_writer_add_masked(w, r.tokens, counted, N, NULL), WEFT_OK);
+    assert_int_equal(wf_shard_writer_finish(w, NULL), WEFT_OK);
+    wf_shard_writer_free(w);
+    assert_int_equal(wf_shards_open(path, &shards, NULL), WEFT_OK);
+
+    for (uint32_t rows = 1; rows <= 3; rows++) {
+        struct wf_evaluator *x = make_evaluator(&r, rows);
+        struct wf_evaluate_data data = {shards, 0};
+        struct wf_evaluation e;
+        assert_int_equal(wf_evaluate(x, &data, &e, NULL), WEFT_OK);
+        assert_int_equal(e.tokens, want);
+        double loss = expected(&r, N - 1, counted);
+        assert_true(fabs(e.loss - loss) <= 1e-5 * loss);
+
+        /* The first batch of one row has no token that counts. */
+        struct weft_error err = {.msg = ""};
+        data.batches = 1;
+        if (rows == 1) {
+            assert_int_equal(wf_evaluate(x, &data, &e, &err), WEFT_DATA);
+            assert_non_null(strstr(err.msg, "m.bin: the loss mask excludes all tokens"));
+        }
+        wf_evaluator_free(x);
+    }
+    wf_shards_free(shards);
     rig_release(&r);
 }
 
@@ -281,6 +328,8 @@ int main(void)
         {"ranks of llama", ranks_do_not_change_a_bit, NULL, NULL, "llama-tiny"},
         {"ranks of residual", ranks_do_not_change_a_bit, NULL, NULL,
          "llama-tiny-tied-residual"},
+        {"masked gpt2", masked_tokens_do_not_count, NULL, NULL, "gpt2-tiny"},
+        {"masked llama", masked_tokens_do_not_count, NULL, NULL, "llama-tiny"},
         cmocka_unit_test(invalid_data_is_rejected),
         cmocka_unit_test(token_bytes_come_from_meta_json),
     };

@@ -94,6 +94,7 @@ enum weft_status wf_batch_read(const struct wf_batch *b, uint64_t step, uint32_t
         WEFT_TRY(wf_shards_read(b->shards, at + 1, seq, b->vocab, target, err));
         WEFT_TRY(wf_shards_read(b->shards, at, 1, b->vocab, in, err));
         memcpy(in + 1, target, (seq - 1) * sizeof *in);
+        WEFT_TRY(wf_shards_mask(b->shards, at + 1, seq, target, err));
     }
     return WEFT_OK;
 }

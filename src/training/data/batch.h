@@ -39,7 +39,8 @@ enum weft_status wf_batch_init(struct wf_batch *batch, const struct wf_shards *s
                                uint64_t seed, struct weft_error *err);
 
 /* Reads the inputs and the targets of the rows row0 .. row0 + rows - 1 of a step.  Both outputs
- * have the shape (rows, T).  May be called from any thread.  Local. */
+ * have the shape (rows, T).  A target that the loss mask excludes is -1.  May be called from
+ * any thread.  Local. */
 enum weft_status wf_batch_read(const struct wf_batch *batch, uint64_t step, uint32_t row0,
                                uint32_t rows, int32_t *inputs, int32_t *targets,
                                struct weft_error *err);

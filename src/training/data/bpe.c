@@ -1,5 +1,5 @@
-/* Merges the bytes of a piece of text into tokens.  Short pieces are scanned for the pair of
- * the lowest rank; long pieces use a heap of pairs, which takes O(n log n) time. */
+/* Merges the bytes or characters of a piece of text into tokens.  Short pieces are scanned for
+ * the pair of the lowest rank; long pieces use a heap of pairs, which takes O(n log n) time. */
 #include "training/data/bpe.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/size.h"
 
-enum { SHORT = 48 }; /* maximum bytes of a piece for which scanning all pairs is fastest */
+enum { SHORT = 48 }; /* maximum tokens of a piece for which scanning all pairs is fastest */
 
 static const uint32_t NO_RANK = UINT32_MAX;
 
@@ -20,15 +20,78 @@ static struct wf_merge find_merge(const struct weft_tokenizer *t, int32_t left, 
     return m;
 }
 
+/* -- the tokens to merge ------------------------------------------------------------------- */
+
+/* Appends the token of what has no token. */
+static size_t add_unknown(const struct weft_tokenizer *t, int32_t *out, size_t n,
+                          bool *after_unknown)
+{
+    bool fuses = t->pipe.fuse_unknown && *after_unknown;
+    *after_unknown = true;
+    if (t->unknown != WEFT_NO_TOKEN && !fuses)
+        out[n++] = t->unknown;
+    return n;
+}
+
+static size_t put_chars(const struct weft_tokenizer *t, const unsigned char *piece, size_t len,
+                        int32_t *out)
+{
+    size_t n = 0, n_char = 1;
+    bool after_unknown = false;
+    for (size_t at = 0; at < len; at += n_char) {
+        int32_t id = WEFT_NO_TOKEN;
+        n_char = 1;
+        if (piece[at] < 0x80)
+            id = t->ascii_ids[piece[at]];
+        else if (wf_unicode_at(piece, len, at, &n_char) != WF_NOT_A_CHAR)
+            id = wf_tokenizer_lookup(t, (const char *)piece + at, n_char);
+
+        if (id == WEFT_NO_TOKEN && !t->pipe.byte_fallback) {
+            n = add_unknown(t, out, n, &after_unknown);
+            continue;
+        }
+        after_unknown = false;
+        if (id != WEFT_NO_TOKEN)
+            out[n++] = id;
+        for (size_t i = 0; id == WEFT_NO_TOKEN && i < n_char; i++)
+            out[n++] = t->byte_ids[piece[at + i]];
+    }
+    return n;
+}
+
+/* Writes the tokens of the bytes or characters of a piece, at most `len`, and returns their
+ * number. */
+static size_t put_symbols(const struct weft_tokenizer *t, const unsigned char *piece,
+                          size_t len, int32_t *out)
+{
+    size_t n = 0;
+    bool after_unknown = false;
+    if (t->pipe.by_chars)
+        return put_chars(t, piece, len, out);
+    if (!t->has_gaps) {
+        for (size_t i = 0; i < len; i++)
+            out[i] = t->byte_ids[piece[i]];
+        return len;
+    }
+
+    for (size_t i = 0; i < len; i++) {
+        int32_t id = t->byte_ids[piece[i]];
+        if (id == WEFT_NO_TOKEN) {
+            n = add_unknown(t, out, n, &after_unknown);
+            continue;
+        }
+        after_unknown = false;
+        out[n++] = id;
+    }
+    return n;
+}
+
 /* -- short pieces -------------------------------------------------------------------------- */
 
-static size_t encode_short(const struct weft_tokenizer *t, const unsigned char *piece, size_t n,
-                           int32_t *out)
+static size_t merge_short(const struct weft_tokenizer *t, int32_t *out, size_t n)
 {
     uint32_t rank[SHORT]; /* rank of the pair (i, i + 1) */
     int32_t result[SHORT];
-    for (size_t i = 0; i < n; i++)
-        out[i] = t->byte_ids[piece[i]];
     for (size_t i = 0; i + 1 < n; i++) {
         struct wf_merge m = find_merge(t, out[i], out[i + 1]);
         rank[i] = m.rank;
@@ -170,11 +233,12 @@ static void merge_all(const struct weft_tokenizer *t, struct wf_bpe_scratch *scr
     }
 }
 
-static enum weft_status encode_long(const struct weft_tokenizer *t,
-                                    struct wf_bpe_scratch *scratch, const unsigned char *piece,
-                                    size_t len, int32_t *out, size_t *n_out,
-                                    struct weft_error *err)
+/* Merges *n tokens in place and updates *n. */
+static enum weft_status merge_long(const struct weft_tokenizer *t,
+                                   struct wf_bpe_scratch *scratch, int32_t *out, size_t *n,
+                                   struct weft_error *err)
 {
+    size_t len = *n;
     if (len > WF_TOKENIZER_MAX_PIECE)
         return WEFT_FAIL(err, WEFT_DATA,
                          "%zu bytes of text without a place to split (maximum %d)", len,
@@ -183,16 +247,15 @@ static enum weft_status encode_long(const struct weft_tokenizer *t,
     WEFT_TRY(reserve_scratch(scratch, len, err));
     scratch->n_heap = 0;
     for (size_t i = 0; i < len; i++)
-        scratch->nodes[i] = (struct wf_bpe_node){t->byte_ids[piece[i]], (int32_t)i - 1,
-                                                 i + 1 < len ? (int32_t)i + 1 : -1};
+        scratch->nodes[i] =
+            (struct wf_bpe_node){out[i], (int32_t)i - 1, i + 1 < len ? (int32_t)i + 1 : -1};
     for (size_t i = 0; i + 1 < len; i++)
         push_pair(t, scratch, (int32_t)i);
     merge_all(t, scratch);
 
-    size_t n = 0;
+    *n = 0;
     for (int32_t i = 0; i >= 0; i = scratch->nodes[i].next)
-        out[n++] = scratch->nodes[i].token;
-    *n_out = n;
+        out[(*n)++] = scratch->nodes[i].token;
     return WEFT_OK;
 }
 
@@ -200,18 +263,20 @@ enum weft_status wf_bpe_encode(const struct weft_tokenizer *t, struct wf_bpe_scr
                                const char *piece, size_t len, struct weft_tokens *out,
                                struct weft_error *err)
 {
-    const unsigned char *bytes = (const unsigned char *)piece;
     size_t n = 0;
     WEFT_TRY(wf_tokens_reserve(out, len, err));
     int32_t *to = out->at + out->len;
     int32_t whole =
-        t->ignore_merges && len > 1 ? wf_tokenizer_lookup(t, piece, len) : WEFT_NO_TOKEN;
-    if (whole != WEFT_NO_TOKEN)
+        t->pipe.ignore_merges && len > 1 ? wf_tokenizer_lookup(t, piece, len) : WEFT_NO_TOKEN;
+    if (whole != WEFT_NO_TOKEN) {
         to[n++] = whole;
-    else if (len <= SHORT)
-        n = encode_short(t, bytes, len, to);
-    else
-        WEFT_TRY(encode_long(t, scratch, bytes, len, to, &n, err));
+    } else {
+        n = put_symbols(t, (const unsigned char *)piece, len, to);
+        if (n <= SHORT)
+            n = merge_short(t, to, n);
+        else
+            WEFT_TRY(merge_long(t, scratch, to, &n, err));
+    }
     out->len += n;
     return WEFT_OK;
 }

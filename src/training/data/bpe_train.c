@@ -282,10 +282,11 @@ static enum weft_status learn(struct trainer *x, struct weft_error *err)
     }
 
     WEFT_TRY(wf_tokenizer_set(x->t, next, "<|endoftext|>", 13, err));
-    WEFT_TRY(wf_tokenizer_add_special(x->t, "<|endoftext|>", next, err));
-    wf_tokenizer_find_eot(x->t);
+    WEFT_TRY(wf_tokenizer_add_added(
+        x->t, (struct wf_added){.name = "<|endoftext|>", .id = next, .special = true}, err));
+    wf_tokenizer_guess_eot(x->t);
     x->t->n_vocab = (uint32_t)next + 1;
-    return WEFT_OK;
+    return wf_tokenizer_finish(x->t, err);
 }
 
 /* -- setup --------------------------------------------------------------------------------- */
@@ -302,7 +303,8 @@ static enum weft_status start_vocab(struct trainer *x, uint32_t n_vocab, struct 
         if (byte_of[c] >= 0)
             WEFT_TRY(wf_tokenizer_set(x->t, id++, &byte, 1, err));
     }
-    return wf_tokenizer_index(x->t, "a new vocabulary", err);
+    wf_tokenizer_index(x->t);
+    return WEFT_OK;
 }
 
 static enum weft_status load_words(struct trainer *x, const struct wf_words *words,

@@ -76,7 +76,8 @@ enum weft_status wf_words_add(struct wf_words *w, const char *bytes, size_t len,
 /* -- counting with threads ----------------------------------------------------------------- */
 
 struct counting {
-    struct wf_words *words; /* owned: one word list per worker */
+    const struct wf_text_options *options; /* borrowed: of the list */
+    struct wf_words *words;                /* owned: one word list per worker */
     size_t max_len;
     void (*progress)(void *ctx, uint64_t bytes);
     void *progress_ctx;
@@ -100,13 +101,25 @@ static enum weft_status count_text(void *ctx, const char *text, size_t len,
     return WEFT_OK;
 }
 
+static enum weft_status count_span(void *ctx, struct wf_text_span text, struct weft_error *err)
+{
+    return count_text(ctx, text.at, text.len, err);
+}
+
+static enum weft_status count_document(void *ctx, const struct wf_document *document,
+                                       struct weft_error *err)
+{
+    return wf_document_visit(document, count_span, ctx, err);
+}
+
 static enum weft_status count_segment(void *ctx, uint32_t worker, struct wf_text_job *job,
                                       struct weft_error *err)
 {
     const struct counting *c = ctx;
     struct count_ctx count_ctx = {&c->words[worker], c->max_len};
-    if (job->segment.file->json)
-        return wf_text_parse_jsonl(&job->segment, count_text, &count_ctx, err);
+    if (job->segment.kind != WF_TEXT_PLAIN)
+        return wf_text_parse_records(&job->segment, c->options, count_document, &count_ctx,
+                                     &job->bad, err);
     return count_text(&count_ctx, job->segment.text, job->segment.len, err);
 }
 
@@ -137,7 +150,8 @@ enum weft_status wf_words_count(const struct wf_text_list *list, uint32_t n_thre
                                 void *progress_ctx, struct wf_words *out,
                                 struct weft_error *err)
 {
-    struct counting c = {calloc(n_threads, sizeof *c.words), max_len, progress, progress_ctx};
+    struct counting c = {&list->options, calloc(n_threads, sizeof *c.words), max_len, progress,
+                         progress_ctx};
     if (c.words == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for %u threads", n_threads);
     struct wf_text_workers workers = {

@@ -1,5 +1,5 @@
-/* Opens token shards, checks their headers and sizes, reads tokens across file boundaries, and
- * writes new shards. */
+/* Opens token shards, checks their headers and sizes, and reads tokens and masks across file
+ * boundaries. */
 #include "training/data/shard.h"
 
 #include <errno.h>
@@ -30,6 +30,7 @@ struct shard {
     const char *path; /* borrowed from the list of paths */
     int fd;           /* -1: the file is opened for each read */
     size_t width;
+    bool masked;   /* a loss mask follows the tokens */
     uint64_t hash; /* of the tokenizer; 0: unknown */
     /* Position of the first token in all shards joined; number of tokens. */
     uint64_t first, n;
@@ -40,11 +41,18 @@ struct wf_shards {
     struct shard *at; /* owned; one shard per path */
     size_t n_open;    /* number of shards that were checked and may have an open file */
     uint64_t n_tokens;
+    bool masked; /* a shard has a mask */
 };
 
 static uint32_t get_u32(const unsigned char *b)
 {
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+/* Returns the position of the byte after the tokens. */
+static uint64_t mask_offset(const struct shard *s)
+{
+    return WF_SHARD_HEADER_BYTES + s->n * s->width;
 }
 
 /* Reads n bytes at an offset.  The size of the file was checked before, so a short read means
@@ -110,11 +118,12 @@ static enum weft_status check_extension(struct shard *s, const unsigned char *he
     if (get_u32(at) != WF_SHARD_EXTENSION_MAGIC)
         return WEFT_OK;
     uint32_t version = get_u32(at + 4), flags = get_u32(at + 8);
-    if (version != WF_SHARD_EXTENSION_VERSION || flags != 0)
+    if (version != WF_SHARD_EXTENSION_VERSION || (flags & ~(uint32_t)WF_SHARD_MASKED) != 0)
         return WEFT_FAIL(err, WEFT_DATA,
                          "%.240s: at byte 16: unknown extension %" PRIu32 " with flags %" PRIu32
-                         " (expected %d with flags 0); use a newer weft",
-                         s->path, version, flags, WF_SHARD_EXTENSION_VERSION);
+                         " (expected %d with flags 0 or %d); use a newer weft",
+                         s->path, version, flags, WF_SHARD_EXTENSION_VERSION, WF_SHARD_MASKED);
+    s->masked = (flags & WF_SHARD_MASKED) != 0;
     s->hash = get_u32(at + 12) | (uint64_t)get_u32(at + 16) << 32;
     return WEFT_OK;
 }
@@ -149,12 +158,12 @@ static enum weft_status check_header(struct shard *s, int fd, uint64_t bytes,
         return WEFT_FAIL(err, WEFT_DATA, "%.240s: at byte 8: a count of %" PRIu64 " tokens%s",
                          s->path, s->n, s->n == 0 ? ": the shard is empty" : " is too large");
     WEFT_TRY(check_extension(s, header, err));
-    uint64_t expected = WF_SHARD_HEADER_BYTES + s->n * s->width;
+    uint64_t expected = mask_offset(s) + (s->masked ? wf_shard_mask_bytes(s->n) : 0);
     if (bytes != expected)
         return WEFT_FAIL(err, WEFT_DATA,
                          "%.240s: has %" PRIu64 " bytes (expected %" PRIu64 " for %" PRIu64
-                         " tokens); %s",
-                         s->path, bytes, expected, s->n,
+                         " tokens%s); %s",
+                         s->path, bytes, expected, s->n, s->masked ? " and their mask" : "",
                          bytes < expected ? "it is truncated" : "other bytes follow");
     return WEFT_OK;
 }
@@ -175,6 +184,7 @@ static enum weft_status open_shards(struct wf_shards *s, struct weft_error *err)
         if (st != WEFT_OK)
             return st;
         s->n_open++;
+        s->masked |= shard->masked;
         s->n_tokens += shard->n; /* cannot overflow: each shard has less than 2^31 tokens */
     }
     return WEFT_OK;
@@ -226,6 +236,11 @@ const char *wf_shards_path(const struct wf_shards *s, size_t i)
     return s->paths.at[i];
 }
 
+size_t wf_shards_width(const struct wf_shards *s, size_t i)
+{
+    return s->at[i].width;
+}
+
 uint64_t wf_shards_file_tokens(const struct wf_shards *s, size_t i)
 {
     return s->at[i].n;
@@ -234,6 +249,11 @@ uint64_t wf_shards_file_tokens(const struct wf_shards *s, size_t i)
 uint64_t wf_shards_file_hash(const struct wf_shards *s, size_t i)
 {
     return s->at[i].hash;
+}
+
+bool wf_shards_masked(const struct wf_shards *s)
+{
+    return s->masked;
 }
 
 /* Returns the shard that contains position `at`, which must be in range. */
@@ -293,17 +313,42 @@ static enum weft_status reopen(const struct shard *s, int *fd, struct weft_error
     uint64_t bytes = 0;
     WEFT_TRY(open_file(s->path, fd, &bytes, err));
     enum weft_status st = check_header(&now, *fd, bytes, err);
-    if (st == WEFT_OK && (now.n != s->n || now.width != s->width))
+    if (st == WEFT_OK && (now.n != s->n || now.width != s->width || now.masked != s->masked))
         st = WEFT_FAIL(err, WEFT_DATA, "%.240s: has changed since it was opened", s->path);
     if (st != WEFT_OK)
         close(*fd);
     return st;
 }
 
-enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n,
-                                uint32_t vocab, int32_t *out, struct weft_error *err)
+/* Replaces tokens of one shard that do not count by -1.  `limit` is not used. */
+static enum weft_status mask_shard(const struct shard *s, int fd, uint64_t index, size_t n,
+                                   uint32_t limit, int32_t *out, struct weft_error *err)
 {
-    uint32_t limit = vocab > INT32_MAX ? (uint32_t)INT32_MAX + 1 : vocab;
+    unsigned char piece[PIECE_BYTES];
+    (void)limit;
+    while (s->masked && n > 0) {
+        size_t skip = index % 8, now = wf_size_min(n, 8 * sizeof piece - skip);
+        WEFT_TRY(read_bytes(s, fd, mask_offset(s) + index / 8,
+                            (size_t)wf_shard_mask_bytes(skip + now), piece, err));
+        for (size_t i = 0; i < now; i++)
+            if ((piece[(skip + i) / 8] >> (skip + i) % 8 & 1) == 0)
+                out[i] = -1;
+        index += now;
+        out += now;
+        n -= now;
+    }
+    return WEFT_OK;
+}
+
+/* Reads or masks tokens of one shard. */
+typedef enum weft_status shard_fn(const struct shard *s, int fd, uint64_t index, size_t n,
+                                  uint32_t limit, int32_t *out, struct weft_error *err);
+
+/* Calls `visit` for the part of a range in each shard. */
+static enum weft_status visit_shards(const struct wf_shards *s, uint64_t at, size_t n,
+                                     uint32_t limit, shard_fn *visit, int32_t *out,
+                                     struct weft_error *err)
+{
     if (at > s->n_tokens || n > s->n_tokens - at)
         return WEFT_FAIL(err, WEFT_DATA,
                          "tokens %" PRIu64 " to %" PRIu64
@@ -317,7 +362,7 @@ enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n
         int fd = shard->fd;
         if (fd < 0)
             WEFT_TRY(reopen(shard, &fd, err));
-        enum weft_status st = read_shard(shard, fd, index, now, limit, out, err);
+        enum weft_status st = visit(shard, fd, index, now, limit, out, err);
         if (shard->fd < 0)
             close(fd);
         if (st != WEFT_OK)
@@ -327,6 +372,19 @@ enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n
         n -= now;
     }
     return WEFT_OK;
+}
+
+enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n,
+                                uint32_t vocab, int32_t *out, struct weft_error *err)
+{
+    uint32_t limit = vocab > INT32_MAX ? (uint32_t)INT32_MAX + 1 : vocab;
+    return visit_shards(s, at, n, limit, read_shard, out, err);
+}
+
+enum weft_status wf_shards_mask(const struct wf_shards *s, uint64_t at, size_t n,
+                                int32_t *tokens, struct weft_error *err)
+{
+    return s->masked ? visit_shards(s, at, n, 0, mask_shard, tokens, err) : WEFT_OK;
 }
 
 enum weft_status wf_shards_open_split(const char *list, const char *part,
@@ -353,6 +411,7 @@ enum weft_status wf_shards_fingerprint(const struct wf_shards *s, uint64_t *out,
         uint64_t at = n <= LENGTH ? 0 : (n - LENGTH) / (SAMPLES - 1) * i;
         size_t length = n < LENGTH ? (size_t)n : LENGTH;
         WEFT_TRY(wf_shards_read(s, at, length, UINT32_MAX, tokens, err));
+        WEFT_TRY(wf_shards_mask(s, at, length, tokens, err));
         h = wf_hash(h, tokens, length * sizeof *tokens);
     }
     *out = h;

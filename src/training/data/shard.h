@@ -1,7 +1,8 @@
 /* Token shards: files of token ids, read as one long sequence.
  *
  *     bytes 0..1023   256 little-endian int32 values: magic, version, count, extension, zeros
- *     the rest        `count` little-endian tokens
+ *     then            `count` little-endian tokens
+ *     then            the loss mask, if the extension has one: one bit per token
  *
  *     magic      version   type of a token
  *     20240520   1         uint16
@@ -19,6 +20,7 @@
 #ifndef TRAINING_DATA_SHARD_H
 #define TRAINING_DATA_SHARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,11 +57,20 @@ enum weft_status wf_shards_read(const struct wf_shards *s, uint64_t at, size_t n
 
 /* Returns the number of tokens in file i.  Local. */
 uint64_t wf_shards_file_tokens(const struct wf_shards *s, size_t i);
+/* Returns the number of bytes per token in file i.  Local. */
+size_t wf_shards_width(const struct wf_shards *s, size_t i);
 /* Returns the hash of the tokenizer in the header of file i; 0: unknown.  Local. */
 uint64_t wf_shards_file_hash(const struct wf_shards *s, size_t i);
+/* Returns true if a file has a loss mask.  Without a mask, every token counts.  Local. */
+bool wf_shards_masked(const struct wf_shards *s);
 
-/* Computes a hash of the number of tokens and of a sample of the tokens, which is used to
- * compare sets of shards.  Local. */
+/* Replaces each of n tokens that does not count as a target by -1.  `tokens` was read from
+ * position `at` on.  Local. */
+enum weft_status wf_shards_mask(const struct wf_shards *s, uint64_t at, size_t n,
+                                int32_t *tokens, struct weft_error *err);
+
+/* Computes a hash of the number of tokens and of a sample of the tokens and of the mask, which
+ * is used to compare sets of shards.  Local. */
 enum weft_status wf_shards_fingerprint(const struct wf_shards *s, uint64_t *out,
                                        struct weft_error *err);
 
@@ -75,6 +86,11 @@ enum weft_status wf_shard_writer_new(const char *path, uint32_t vocab,
 /* Appends n tokens.  Local. */
 enum weft_status wf_shard_writer_add(struct wf_shard_writer *w, const int32_t *tokens, size_t n,
                                      struct weft_error *err);
+/* Appends n tokens.  Token i counts as a target if counted[i] is true.  A mask is stored only
+ * if a token of the shard does not count.  Local. */
+enum weft_status wf_shard_writer_add_masked(struct wf_shard_writer *w, const int32_t *tokens,
+                                            const bool *counted, size_t n,
+                                            struct weft_error *err);
 /* Stores the hash of the tokenizer in the header; 0: unknown, which is the default.  Local. */
 void wf_shard_writer_set_hash(struct wf_shard_writer *w, uint64_t hash);
 

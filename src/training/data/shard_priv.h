@@ -22,7 +22,14 @@ enum {
     WF_SHARD_EXTENSION_AT = 12,
     WF_SHARD_EXTENSION_MAGIC = 0x54464557, /* "WEFT" */
     WF_SHARD_EXTENSION_VERSION = 1,
+    WF_SHARD_MASKED = 1, /* flag: the loss mask follows the tokens */
 };
+
+/* Returns the bytes of the loss mask of n tokens. */
+static inline uint64_t wf_shard_mask_bytes(uint64_t n)
+{
+    return n / 8 + (n % 8 != 0);
+}
 
 struct wf_paths {
     char **at; /* owned array of owned strings */

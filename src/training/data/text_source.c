@@ -1,15 +1,13 @@
-/* Reads text in segments and parses JSON lines. */
+/* Reads text in segments.  Removes byte order marks and makes LF of CR LF. */
 #include "training/data/text_source.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/printable.h"
 #include "base/size.h"
-#include "config/json_input.h"
+#include "training/data/text_records.h"
 
 enum {
     SEGMENT_BYTES = 1 << 20,
@@ -26,8 +24,7 @@ void wf_text_reader_init(struct wf_text_reader *r, const struct wf_text_list *li
 
 void wf_text_reader_release(struct wf_text_reader *r)
 {
-    if (r->in != NULL)
-        fclose(r->in);
+    wf_stream_free(r->in);
     free(r->rest);
     *r = (struct wf_text_reader){0};
 }
@@ -61,13 +58,19 @@ static const struct wf_text_file *current(const struct wf_text_reader *r)
 static enum weft_status open_next(struct wf_text_reader *r, struct weft_error *err)
 {
     const struct wf_text_file *file = current(r);
-    r->in = fopen(file->path, "rb");
-    if (r->in == NULL)
-        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", file->path,
-                         strerror(errno));
-    if (file->begin > 0 && fseeko(r->in, (off_t)file->begin, SEEK_SET) != 0)
-        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", file->path,
-                         strerror(errno));
+    WEFT_TRY(wf_stream_open(file->path, &r->in, err));
+    r->kind = file->kind;
+    if (r->kind == WF_TEXT_UNKNOWN) {
+        struct wf_text_found found;
+        WEFT_TRY(wf_text_find_kind(file->path, r->in, r->list->options.format, &found, err));
+        if (found.kind == WF_TEXT_BINARY)
+            return WEFT_FAIL(err, WEFT_DATA, "%.240s: is %s, not text", wf_text_name(file),
+                             found.what);
+        r->kind = found.kind;
+    }
+    if (file->begin > 0)
+        WEFT_TRY(wf_stream_seek(r->in, file->begin, err));
+
     r->at = file->begin;
     /* In the second part of a split file, line numbers continue. */
     if (file->begin == 0)
@@ -76,23 +79,56 @@ static enum weft_status open_next(struct wf_text_reader *r, struct weft_error *e
     return WEFT_OK;
 }
 
-/* Reads text until the segment has `target` bytes.  Sets *ended at the end of the file. */
+/* Reads n bytes to the end of a segment.  Sets *ended at the end of the file. */
+static enum weft_status append(struct wf_text_reader *r, struct wf_text_segment *b, size_t n,
+                               bool *ended, struct weft_error *err)
+{
+    uint64_t left = current(r)->end - r->at;
+    size_t got = 0;
+    if (left < n)
+        n = (size_t)left;
+    WEFT_TRY(reserve(&b->text, &b->cap, b->len + n, err));
+    WEFT_TRY(wf_stream_read(r->in, b->text + b->len, n, &got, err));
+    *ended = got < n || r->at + got == current(r)->end;
+    r->at += got;
+    b->len += got;
+    return WEFT_OK;
+}
+
+/* Replaces CR LF by LF from position `from` on. */
+static void join_lines(struct wf_text_segment *b, size_t from)
+{
+    char *cr = memchr(b->text + from, '\r', b->len - from);
+    if (cr == NULL)
+        return;
+    size_t to = (size_t)(cr - b->text);
+    for (size_t i = to; i < b->len; i++)
+        if (b->text[i] != '\r' || i + 1 == b->len || b->text[i + 1] != '\n')
+            b->text[to++] = b->text[i];
+    b->len = to;
+}
+
+/* Reads text until the segment has about `target` bytes.  Sets *ended at the end of the file.
+ * */
 static enum weft_status fill(struct wf_text_reader *r, struct wf_text_segment *b, size_t target,
                              bool *ended, struct weft_error *err)
 {
-    const struct wf_text_file *file = current(r);
-    WEFT_TRY(reserve(&b->text, &b->cap, target, err));
-    uint64_t rest = file->end - r->at;
-    size_t n = target - b->len;
-    if (rest < n)
-        n = (size_t)rest;
-    size_t got = fread(b->text + b->len, 1, n, r->in);
-    if (ferror(r->in))
-        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.240s: %s", file->path,
-                         strerror(errno));
-    *ended = got < n || r->at + got == file->end;
-    r->at += got;
-    b->len += got;
+    static const char bom[] = "\xEF\xBB\xBF";
+    size_t from = b->len;
+    bool first = r->at == 0;
+    WEFT_TRY(append(r, b, target - b->len, ended, err));
+    if (first && b->len >= 3 && memcmp(b->text, bom, 3) == 0) {
+        b->len -= 3;
+        memmove(b->text, b->text + 3, b->len);
+    }
+    if (r->kind != WF_TEXT_PLAIN)
+        return WEFT_OK;
+
+    /* A CR at the end may be the first half of CR LF. */
+    while (!*ended && b->len > from && b->text[b->len - 1] == '\r')
+        WEFT_TRY(append(r, b, 1, ended, err));
+    if (b->len > from)
+        join_lines(b, from);
     return WEFT_OK;
 }
 
@@ -103,15 +139,17 @@ static enum weft_status check_text(const struct wf_text_segment *b, struct weft_
         return WEFT_OK;
     uint64_t line = b->line + count_newlines(b->text, (size_t)(nul - b->text));
     return WEFT_FAIL(err, WEFT_DATA, "%.240s:%" PRIu64 ": has a zero byte; it is not text",
-                     b->file->path, line);
+                     wf_text_name(b->file), line);
 }
 
 /* Returns the length at which a segment can be cut if the file continues, or 0 if there is no
  * such length yet. */
 static size_t cut_at(const struct wf_text_reader *r, const struct wf_text_segment *b)
 {
-    if (!b->file->json)
+    if (b->kind == WF_TEXT_PLAIN)
         return r->cut(r->cut_ctx, b->text, b->len);
+    if (b->kind == WF_TEXT_JSON)
+        return wf_text_cut_json(b->text, b->len);
     for (size_t i = b->len; i > 0; i--)
         if (b->text[i - 1] == '\n')
             return i;
@@ -123,6 +161,7 @@ static enum weft_status start_segment(struct wf_text_reader *r, struct wf_text_s
                                       struct weft_error *err)
 {
     b->file = current(r);
+    b->kind = r->kind;
     b->line = r->line;
     b->len = 0;
     b->ends_document = false;
@@ -153,6 +192,7 @@ enum weft_status wf_text_reader_next(struct wf_text_reader *r, struct wf_text_se
     *more = r->next_file < r->list->n;
     if (!*more)
         return WEFT_OK;
+    b->begins_document = r->in == NULL;
     if (r->in == NULL)
         WEFT_TRY(open_next(r, err));
     WEFT_TRY(start_segment(r, b, err));
@@ -163,71 +203,22 @@ enum weft_status wf_text_reader_next(struct wf_text_reader *r, struct wf_text_se
         if (target > MAX_SEGMENT_BYTES)
             return WEFT_FAIL(err, WEFT_DATA,
                              "%.240s:%" PRIu64 ": %d bytes without a place to split the text",
-                             b->file->path, b->line, MAX_SEGMENT_BYTES);
+                             wf_text_name(b->file), b->line, MAX_SEGMENT_BYTES);
         WEFT_TRY(fill(r, b, target, &ended, err));
         cut = ended ? b->len : cut_at(r, b);
         target *= 2;
     }
 
     WEFT_TRY(end_segment(r, b, cut, err));
-    if (!b->file->json)
+    if (b->kind == WF_TEXT_PLAIN)
         WEFT_TRY(check_text(b, err));
 
     r->line += count_newlines(b->text, b->len);
-    b->ends_document = ended && !b->file->json;
+    b->ends_document = ended && b->kind == WF_TEXT_PLAIN;
     if (ended) {
-        fclose(r->in);
+        wf_stream_free(r->in);
         r->in = NULL;
         r->next_file++;
-    }
-    return WEFT_OK;
-}
-
-/* -- JSON lines ---------------------------------------------------------------------------- */
-
-static bool is_blank(const char *line, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r')
-            return false;
-    return true;
-}
-
-static enum weft_status parse_line(const struct wf_text_segment *b, uint64_t number,
-                                   const char *line, size_t len,
-                                   wf_text_document_fn *on_document, void *ctx,
-                                   struct weft_error *err)
-{
-    json_error_t why;
-    json_t *root = NULL;
-    WEFT_TRY(wf_json_load(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, b->file->path,
-                          &root, &why, err));
-    const json_t *text = json_object_get(root, "text");
-    enum weft_status st;
-    if (root == NULL)
-        st = WEFT_FAIL(err, WEFT_DATA, "%.200s:%" PRIu64 ": not valid JSON: %s", b->file->path,
-                       number, wf_printable(why.text).at);
-    else if (!json_is_string(text))
-        st = WEFT_FAIL(err, WEFT_DATA, "%.200s:%" PRIu64 ": has no string \"text\"",
-                       b->file->path, number);
-    else
-        st = on_document(ctx, json_string_value(text), json_string_length(text), err);
-    json_decref(root);
-    return st;
-}
-
-enum weft_status wf_text_parse_jsonl(const struct wf_text_segment *b,
-                                     wf_text_document_fn *on_document, void *ctx,
-                                     struct weft_error *err)
-{
-    uint64_t number = b->line;
-    for (size_t at = 0; at < b->len; number++) {
-        const char *newline = memchr(b->text + at, '\n', b->len - at);
-        size_t end = newline == NULL ? b->len : (size_t)(newline - b->text);
-        const char *line = b->text + at;
-        if (!is_blank(line, end - at))
-            WEFT_TRY(parse_line(b, number, line, end - at, on_document, ctx, err));
-        at = end + 1;
     }
     return WEFT_OK;
 }

@@ -96,6 +96,7 @@ static enum weft_status run_ring(struct ring *r, struct wf_text_reader *reader,
         }
 
         struct worker_slot *s = &r->slots[n_read % r->n_slots];
+        s->job.bad.n = 0;
         read_st = wf_text_reader_next(reader, &s->job.segment, &more, &read_err);
         more = more && read_st == WEFT_OK;
         if (more) {

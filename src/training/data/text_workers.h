@@ -3,14 +3,15 @@
 #ifndef TRAINING_DATA_TEXT_WORKERS_H
 #define TRAINING_DATA_TEXT_WORKERS_H
 
-#include "training/data/text_source.h"
+#include "training/data/text_records.h"
 #include "training/data/tokenizer.h"
 
 /* A segment and its results. */
 struct wf_text_job {
     struct wf_text_segment segment;
     struct weft_tokens tokens;
-    uint64_t text_bytes; /* bytes of the documents' text, without JSON syntax */
+    uint64_t text_bytes;       /* bytes of the documents' text, without JSON syntax */
+    struct wf_bad_records bad; /* records of the segment that were skipped */
     /* For each document that ends in the segment: index after its last token. */
     struct weft_tokens doc_ends;
 };

@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "training/data/chat_tokens.h"
 #include "training/data/shard.h"
 #include "training/data/text_workers.h"
 
@@ -33,8 +34,9 @@ struct split {
 };
 
 struct corpus {
-    uint64_t hash;                           /* of the tokenizer */
-    const struct wf_corpus_options *options; /* borrowed */
+    const struct wf_corpus_options *options;    /* borrowed */
+    const struct wf_text_options *text_options; /* borrowed: of the list */
+    uint64_t hash;                              /* of the tokenizer */
     bool single_file, created_folder;
     bool new_tokenizer;           /* the folder had no tokenizer.json */
     struct wf_encoder **encoders; /* owned: one per worker */
@@ -42,6 +44,7 @@ struct corpus {
     uint64_t n_documents;  /* number of documents written completely */
     uint64_t val_document; /* number of a document that is always used for validation */
     uint64_t bytes;
+    struct wf_bad_records bad;
 };
 
 /* -- names --------------------------------------------------------------------------------- */
@@ -121,6 +124,8 @@ static void remove_all(const struct corpus *c)
     if (c->new_tokenizer) {
         path_in(c, "tokenizer.json", path);
         remove(path);
+        path_in(c, "tokenizer_config.json", path);
+        remove(path);
     }
     if (c->created_folder)
         rmdir(c->options->out);
@@ -137,6 +142,28 @@ static enum weft_status finish_shard(struct split *split, struct weft_error *err
     split->writer = NULL;
     split->n_open = 0;
     split->part.shards++;
+    return WEFT_OK;
+}
+
+/* Adds tokens to the open shard.  A token that does not count is stored in a job as its bitwise
+ * complement, which is negative. */
+static enum weft_status add_tokens(struct split *split, const int32_t *at, size_t n,
+                                   struct weft_error *err)
+{
+    enum { PIECE = 4096 };
+    int32_t tokens[PIECE];
+    bool counted[PIECE];
+    while (n > 0) {
+        size_t now = wf_size_min(n, PIECE);
+        for (size_t i = 0; i < now; i++) {
+            counted[i] = at[i] >= 0;
+            tokens[i] = counted[i] ? at[i] : ~at[i];
+            split->part.counted += counted[i];
+        }
+        WEFT_TRY(wf_shard_writer_add_masked(split->writer, tokens, counted, now, err));
+        at += now;
+        n -= now;
+    }
     return WEFT_OK;
 }
 
@@ -161,7 +188,7 @@ static enum weft_status write_tokens(const struct corpus *c, struct split *split
                              " tokens do not fit into one file; use a folder",
                              INT32_MAX);
 
-        WEFT_TRY(wf_shard_writer_add(split->writer, at, now, err));
+        WEFT_TRY(add_tokens(split, at, now, err));
         split->n_open += now;
         at += now;
         n -= now;
@@ -194,6 +221,9 @@ static enum weft_status consume_job(void *ctx, const struct wf_text_job *job,
     struct corpus *c = ctx;
     size_t at = 0;
     c->bytes += job->text_bytes;
+    if (c->bad.n == 0)
+        c->bad.first = job->bad.first;
+    c->bad.n += job->bad.n;
     for (size_t i = 0; i < job->doc_ends.len; i++) {
         struct split *split = split_of(c, c->n_documents++);
         size_t end = (size_t)job->doc_ends.at[i];
@@ -211,8 +241,10 @@ static enum weft_status consume_job(void *ctx, const struct wf_text_job *job,
 
 struct encode_ctx {
     const struct weft_tokenizer *tokenizer;
+    const struct wf_chat *chat; /* NULL: none */
     struct wf_encoder *encoder;
     struct wf_text_job *job;
+    unsigned flags; /* WF_ENCODE_SPECIAL, or 0 */
 };
 
 static enum weft_status append_eot(const struct encode_ctx *t, struct weft_error *err)
@@ -225,28 +257,95 @@ static enum weft_status append_eot(const struct encode_ctx *t, struct weft_error
     return WEFT_OK;
 }
 
-static enum weft_status encode_document(void *ctx, const char *text, size_t len,
+static enum weft_status encode_span(const struct encode_ctx *t, struct wf_text_span text,
+                                    unsigned flags, struct weft_error *err)
+{
+    t->job->text_bytes += text.len;
+    return wf_encoder_encode_part(t->encoder, text.at, text.len, flags | t->flags,
+                                  &t->job->tokens, err);
+}
+
+/* Ends a document after each end token in the text, from token number `at` on. */
+static enum weft_status split_documents(const struct encode_ctx *t, size_t at,
+                                        struct weft_error *err)
+{
+    struct weft_tokens *tokens = &t->job->tokens, *doc_ends = &t->job->doc_ends;
+    for (; t->flags != 0 && at < tokens->len; at++) {
+        if (tokens->at[at] != weft_tokenizer_eot(t->tokenizer))
+            continue;
+        WEFT_TRY(wf_tokens_reserve(doc_ends, 1, err));
+        doc_ends->at[doc_ends->len++] = (int32_t)at + 1;
+    }
+    return WEFT_OK;
+}
+
+/* Ends a document, unless its text ends with the end token. */
+static enum weft_status end_document(const struct encode_ctx *t, size_t before,
+                                     struct weft_error *err)
+{
+    const struct weft_tokens *tokens = &t->job->tokens, *doc_ends = &t->job->doc_ends;
+    bool ended = tokens->len > before && doc_ends->len > 0 &&
+                 (size_t)doc_ends->at[doc_ends->len - 1] == tokens->len;
+    return ended ? WEFT_OK : append_eot(t, err);
+}
+
+/* Encodes a conversation.  The tokens remain as they were if it is bad. */
+static enum weft_status encode_chat(const struct encode_ctx *t, json_t *record,
+                                    struct weft_error *err)
+{
+    struct weft_tokens *tokens = &t->job->tokens;
+    size_t before = tokens->len;
+    if (t->chat == NULL)
+        return WEFT_FAIL(err, WEFT_USAGE,
+                         "the data has conversations (\"messages\"), but the tokenizer has no "
+                         "chat template (chat_template.jinja or tokenizer_config.json)");
+    WEFT_TRY(wf_tokens_reserve(&t->job->doc_ends, 1, err));
+    enum weft_status st = wf_chat_tokens_add(t->chat, t->tokenizer, t->encoder, record, tokens,
+                                             &t->job->text_bytes, err);
+    if (st != WEFT_OK) {
+        tokens->len = before;
+        return st;
+    }
+    t->job->doc_ends.at[t->job->doc_ends.len++] = (int32_t)tokens->len;
+    return WEFT_OK;
+}
+
+static enum weft_status encode_document(void *ctx, const struct wf_document *d,
                                         struct weft_error *err)
 {
     const struct encode_ctx *t = ctx;
-    t->job->text_bytes += len;
-    WEFT_TRY(wf_encoder_encode(t->encoder, text, len, &t->job->tokens, err));
-    return append_eot(t, err);
+    struct weft_tokens *tokens = &t->job->tokens;
+    if (d->kind == WF_DOCUMENT_CHAT)
+        return encode_chat(t, d->record, err);
+    size_t before = tokens->len;
+    WEFT_TRY(encode_span(t, d->text, 0, err));
+    if (d->kind == WF_DOCUMENT_PAIR) {
+        for (size_t i = before; i < tokens->len; i++)
+            tokens->at[i] = ~tokens->at[i];
+        WEFT_TRY(encode_span(t, d->completion, WF_ENCODE_CONTINUES, err));
+        return append_eot(t, err);
+    }
+    WEFT_TRY(split_documents(t, before, err));
+    return end_document(t, before, err);
 }
 
 static enum weft_status encode_job(void *ctx, uint32_t worker, struct wf_text_job *job,
                                    struct weft_error *err)
 {
     const struct corpus *c = ctx;
-    struct encode_ctx t = {c->options->tokenizer, c->encoders[worker], job};
+    struct encode_ctx t = {c->options->tokenizer, c->options->chat, c->encoders[worker], job,
+                           c->options->special ? WF_ENCODE_SPECIAL : 0};
+    unsigned continues = job->segment.begins_document ? 0 : WF_ENCODE_CONTINUES;
     job->tokens.len = job->doc_ends.len = 0;
     job->text_bytes = 0;
-    if (job->segment.file->json)
-        return wf_text_parse_jsonl(&job->segment, encode_document, &t, err);
+    if (job->segment.kind != WF_TEXT_PLAIN)
+        return wf_text_parse_records(&job->segment, c->text_options, encode_document, &t,
+                                     &job->bad, err);
     job->text_bytes = job->segment.len;
-    WEFT_TRY(
-        wf_encoder_encode(t.encoder, job->segment.text, job->segment.len, &job->tokens, err));
-    return job->segment.ends_document ? append_eot(&t, err) : WEFT_OK;
+    WEFT_TRY(wf_encoder_encode_part(t.encoder, job->segment.text, job->segment.len,
+                                    continues | t.flags, &job->tokens, err));
+    WEFT_TRY(split_documents(&t, 0, err));
+    return job->segment.ends_document ? end_document(&t, 0, err) : WEFT_OK;
 }
 
 static size_t cut(const void *ctx, const char *text, size_t len)
@@ -270,7 +369,9 @@ static enum weft_status choose_val_document(struct corpus *c, struct wf_text_lis
 {
     const uint64_t limit = 10000000;
     uint64_t first = 1, n = 0;
-    if (c->options->val == 0)
+    /* What can be read only once cannot be counted.  run() checks that there is a validation
+     * document. */
+    if (c->options->val == 0 || !wf_text_list_rereadable(list))
         return WEFT_OK;
     while (first < limit && !is_val_document(c->options->val, first))
         first++;
@@ -311,7 +412,13 @@ static enum weft_status run(struct corpus *c, const struct wf_text_list *list,
     WEFT_TRY(st);
 
     if (c->bytes == 0)
-        return WEFT_FAIL(err, WEFT_DATA, "%.240s: there is no text", list->at[0].path);
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: there is no text",
+                         wf_text_name(&list->at[0]));
+    if (c->options->val > 0 && c->val.part.documents == 0)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "%.240s: none of its %" PRIu64 " documents was chosen for validation; "
+                         "store the text in a file, or choose a larger part",
+                         wf_text_name(&list->at[0]), c->n_documents);
     WEFT_TRY(finish_shard(&c->train, err));
     return finish_shard(&c->val, err);
 }
@@ -320,6 +427,8 @@ static void put_split(struct wf_json *j, const struct split *split)
 {
     wf_json_begin(j, split->name, '{');
     wf_json_uint(j, "tokens", split->part.tokens);
+    if (split->part.counted < split->part.tokens)
+        wf_json_uint(j, "counted", split->part.counted);
     wf_json_uint(j, "documents", split->part.documents);
     wf_json_uint(j, "shards", split->part.shards);
     wf_json_end(j, '}');
@@ -381,6 +490,7 @@ enum weft_status wf_corpus_write(struct wf_text_list *list,
 {
     struct corpus c = {
         .options = options,
+        .text_options = &list->options,
         .single_file = wf_path_ends_in(options->out, ".bin"),
         .train.name = "train",
         .val.name = "val",
@@ -405,6 +515,7 @@ enum weft_status wf_corpus_write(struct wf_text_list *list,
     if (st != WEFT_OK)
         remove_all(&c);
     else
-        *result = (struct wf_corpus_result){c.bytes, c.train.part, c.val.part};
+        *result =
+            (struct wf_corpus_result){c.bytes, c.train.part, c.val.part, c.bad, list->n_binary};
     return st;
 }

@@ -2,11 +2,15 @@
  *
  *     OUT/train-000000.bin ...   tokens of the training documents, each with its end token
  *     OUT/val-000000.bin ...     tokens of the validation documents, likewise
- *     OUT/tokenizer.json         the tokenizer; not written if tokens are bytes
+ *     OUT/tokenizer.json         the tokenizer; tokenizer_config.json names its end
  *     OUT/meta.json              statistics
  *
  * If OUT ends in .bin, OUT is a single shard file.  The output does not depend on the number of
  * threads.
+ *
+ * Of conversations only the tokens of the assistant count as targets, and of pairs of prompt
+ * and completion only those of the completion: the shards have a loss mask.  A conversation is
+ * stored as its template writes it, without an end token of weft.
  *
  * The number of a document determines whether it is used for validation.  The first
  * document is never used for validation.  If there are two or more documents, at least one is
@@ -16,14 +20,18 @@
 #ifndef TRAINING_DATA_TOKEN_CORPUS_H
 #define TRAINING_DATA_TOKEN_CORPUS_H
 
-#include "training/data/text_source.h"
+#include "training/chat/chat.h"
+#include "training/data/text_records.h"
 #include "training/data/tokenizer.h"
 
 enum { WF_CORPUS_SHARD_TOKENS = 100000000 };
 
 struct wf_corpus_options {
     const struct weft_tokenizer *tokenizer; /* borrowed */
-    const char *out;                        /* borrowed: a folder, or a file *.bin */
+    /* Borrowed: the template of conversations.  NULL: records with messages are an error. */
+    const struct wf_chat *chat;
+    bool special;          /* names of special tokens in texts become these tokens */
+    const char *out;       /* borrowed: a folder, or a file *.bin */
     double val;            /* fraction of documents used for validation, 0 <= val < 1 */
     uint32_t shard_tokens; /* tokens per shard */
     uint32_t n_threads;
@@ -34,12 +42,15 @@ struct wf_corpus_options {
 
 struct wf_corpus_split {
     uint64_t tokens, documents;
+    uint64_t counted; /* tokens that count as targets */
     uint32_t shards;
 };
 
 struct wf_corpus_result {
     uint64_t bytes; /* bytes of text */
     struct wf_corpus_split train, val;
+    struct wf_bad_records bad; /* records that were skipped */
+    uint64_t n_binary;         /* binary files of folders that were skipped */
 };
 
 /* Writes the corpus.  Returns WEFT_USAGE if the folder already contains shards.  On error

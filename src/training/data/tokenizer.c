@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/printable.h"
 #include "base/size.h"
 #include "training/data/bpe.h"
 
@@ -52,7 +53,8 @@ enum weft_status wf_tokenizer_new(uint32_t n_vocab, struct weft_tokenizer **out,
     struct weft_tokenizer *t = calloc(1, sizeof *t);
     if (t != NULL) {
         t->n_vocab = n_vocab;
-        t->eot = WEFT_NO_TOKEN;
+        t->eot = t->unknown = WEFT_NO_TOKEN;
+        t->pipe.steps = (struct wf_steps){.at = {{.kind = WF_STEP_PATTERN}}, .n = 1};
         t->tokens = calloc((size_t)n_vocab + 1, sizeof *t->tokens);
         t->id_table_mask = mask_for(n_vocab);
         t->id_table = malloc((t->id_table_mask + 1) * sizeof *t->id_table);
@@ -89,22 +91,23 @@ void wf_tokenizer_insert(struct weft_tokenizer *t, int32_t id)
     t->id_table[i] = id;
 }
 
-enum weft_status wf_tokenizer_index(struct weft_tokenizer *t, const char *name,
-                                    struct weft_error *err)
+void wf_tokenizer_index_bytes(struct weft_tokenizer *t)
+{
+    int n = t->pipe.by_chars ? 128 : 256;
+    int32_t *ids = t->pipe.by_chars ? t->ascii_ids : t->byte_ids;
+    for (int b = 0; b < n; b++) {
+        char byte = (char)b;
+        ids[b] = wf_tokenizer_lookup(t, &byte, 1);
+        t->has_gaps = t->has_gaps || ids[b] == WEFT_NO_TOKEN;
+    }
+}
+
+void wf_tokenizer_index(struct weft_tokenizer *t)
 {
     for (uint32_t id = 0; id < t->n_vocab; id++)
         if (t->tokens[id].len != 0)
             wf_tokenizer_insert(t, (int32_t)id);
-    for (int b = 0; b < 256; b++) {
-        char byte = (char)b;
-        t->byte_ids[b] = wf_tokenizer_lookup(t, &byte, 1);
-        if (t->byte_ids[b] == WEFT_NO_TOKEN)
-            return WEFT_FAIL(err, WEFT_DATA,
-                             "%.240s: has no token for byte %d; only byte-level vocabularies "
-                             "are supported",
-                             name, b);
-    }
-    return WEFT_OK;
+    wf_tokenizer_index_bytes(t);
 }
 
 int32_t wf_tokenizer_lookup(const struct weft_tokenizer *t, const char *bytes, size_t len)
@@ -144,27 +147,46 @@ bool wf_tokenizer_add_merge(struct weft_tokenizer *t, struct wf_token_pair pair,
     return true;
 }
 
-enum weft_status wf_tokenizer_add_special(struct weft_tokenizer *t, const char *name,
-                                          int32_t id, struct weft_error *err)
+enum weft_status wf_tokenizer_add_added(struct weft_tokenizer *t, struct wf_added token,
+                                        struct weft_error *err)
 {
-    struct wf_special *larger = realloc(t->special, (t->n_special + 1) * sizeof *larger);
+    struct wf_added *larger = realloc(t->added, (t->n_added + 1) * sizeof *larger);
     if (larger != NULL)
-        t->special = larger;
-    char *copy = strdup(name);
-    if (larger == NULL || copy == NULL) {
-        free(copy);
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of special tokens");
+        t->added = larger;
+    token.name = strdup(token.name);
+    if (larger == NULL || token.name == NULL) {
+        free(token.name);
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the names of added tokens");
     }
-    t->special[t->n_special++] = (struct wf_special){copy, id};
+    t->added[t->n_added++] = token;
     return WEFT_OK;
 }
 
-void wf_tokenizer_find_eot(struct weft_tokenizer *t)
+int32_t wf_tokenizer_find_added(const struct weft_tokenizer *t, const char *name)
+{
+    for (size_t i = 0; i < t->n_added; i++)
+        if (strcmp(t->added[i].name, name) == 0)
+            return t->added[i].id;
+    return WEFT_NO_TOKEN;
+}
+
+void wf_tokenizer_guess_eot(struct weft_tokenizer *t)
 {
     static const char *const names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>",
                                         "<|im_end|>"};
     for (size_t i = 0; i < WEFT_LEN(names) && t->eot == WEFT_NO_TOKEN; i++)
-        t->eot = weft_tokenizer_find(t, names[i]);
+        t->eot = wf_tokenizer_find_added(t, names[i]);
+}
+
+enum weft_status wf_tokenizer_set_eot(struct weft_tokenizer *t, const char *name,
+                                      struct weft_error *err)
+{
+    int32_t id = weft_tokenizer_find(t, name);
+    if (id == WEFT_NO_TOKEN)
+        return WEFT_FAIL(err, WEFT_USAGE, "the tokenizer has no token '%s' to end documents",
+                         wf_printable(name).at);
+    t->eot = id;
+    return WEFT_OK;
 }
 
 enum weft_status weft_tokenizer_new_bytes(struct weft_tokenizer **out, struct weft_error *err)
@@ -181,12 +203,15 @@ enum weft_status weft_tokenizer_new_bytes(struct weft_tokenizer **out, struct we
     if (st == WEFT_OK)
         st = wf_tokenizer_set(t, 256, "<|endoftext|>", 13, err);
     if (st == WEFT_OK)
-        st = wf_tokenizer_add_special(t, "<|endoftext|>", 256, err);
+        st = wf_tokenizer_add_added(
+            t, (struct wf_added){.name = "<|endoftext|>", .id = 256, .special = true}, err);
+    if (st == WEFT_OK)
+        st = wf_tokenizer_finish(t, err);
     if (st != WEFT_OK) {
         weft_tokenizer_free(t);
         return st;
     }
-    wf_tokenizer_find_eot(t);
+    wf_tokenizer_guess_eot(t);
     *out = t;
     return WEFT_OK;
 }
@@ -195,15 +220,20 @@ void weft_tokenizer_free(struct weft_tokenizer *t)
 {
     if (t == NULL)
         return;
-    for (size_t i = 0; i < t->n_special; i++)
-        free(t->special[i].name);
-    free(t->special);
+    for (size_t i = 0; i < t->n_added; i++)
+        free(t->added[i].name);
+    free(t->added);
+    wf_added_set_release(&t->original);
+    wf_added_set_release(&t->normalized);
+    wf_steps_release(&t->pipe.steps);
     free(t->tokens);
     wf_text_release(&t->pool);
     free(t->id_table);
     free(t->pairs);
     free(t->merges);
+    free(t->joins);
     free(t->source);
+    free(t->config);
     free(t);
 }
 
@@ -226,15 +256,14 @@ int32_t weft_tokenizer_eot(const struct weft_tokenizer *t)
 
 int32_t weft_tokenizer_find(const struct weft_tokenizer *t, const char *name)
 {
-    for (size_t i = 0; i < t->n_special; i++)
-        if (strcmp(t->special[i].name, name) == 0)
-            return t->special[i].id;
-    return WEFT_NO_TOKEN;
+    int32_t id = wf_tokenizer_find_added(t, name);
+    return id != WEFT_NO_TOKEN ? id : wf_tokenizer_lookup(t, name, strlen(name));
 }
 
-size_t wf_tokenizer_boundary(const struct weft_tokenizer *t, const char *text, size_t len)
+const int32_t *wf_tokenizer_prompt_prefix(const struct weft_tokenizer *t, size_t *n)
 {
-    return t->is_bytes ? len : wf_split_boundary(t->split, text, len);
+    *n = t->n_prompt_prefix;
+    return t->prompt_prefix;
 }
 
 /* -- tokens to text ------------------------------------------------------------------------ */
@@ -245,6 +274,11 @@ const char *weft_tokenizer_token(const struct weft_tokenizer *t, int32_t id, siz
         return NULL;
     *len = t->tokens[id].len;
     return t->pool.at + t->tokens[id].begin;
+}
+
+bool wf_tokenizer_strips_space(const struct weft_tokenizer *t)
+{
+    return t->pipe.strips_space;
 }
 
 size_t wf_utf8_complete(const char *bytes, size_t len)

@@ -60,16 +60,41 @@ struct wf_encoder;
 /* Creates an encoder.  The caller owns *out. */
 enum weft_status wf_encoder_new(const struct weft_tokenizer *t, struct wf_encoder **out,
                                 struct weft_error *err); /* t is borrowed */
-/* Appends the tokens of a text. */
+/* How to encode a part of a text. */
+enum wf_encode_flags {
+    WF_ENCODE_SPECIAL = 1,   /* names of special tokens become these tokens */
+    WF_ENCODE_CONTINUES = 2, /* the text continues a document: no blank is put before it */
+};
+
+/* Appends the tokens of a whole text.  Names of special tokens are encoded as text; other added
+ * tokens are found. */
 enum weft_status wf_encoder_encode(struct wf_encoder *e, const char *text, size_t len,
                                    struct weft_tokens *out, struct weft_error *err);
+/* Appends the tokens of a whole text, in which names of special tokens become these tokens. */
+enum weft_status wf_encoder_encode_special(struct wf_encoder *e, const char *text, size_t len,
+                                           struct weft_tokens *out, struct weft_error *err);
+/* Appends the tokens of a part of a text.  `flags` is a sum of enum wf_encode_flags. */
+enum weft_status wf_encoder_encode_part(struct wf_encoder *e, const char *text, size_t len,
+                                        unsigned flags, struct weft_tokens *out,
+                                        struct weft_error *err);
 void wf_encoder_free(struct wf_encoder *e); /* NULL is allowed */
 
 /* Returns a length at which a text can be cut without changing its tokens if more text follows,
  * or 0 if there is no such length. */
 size_t wf_tokenizer_boundary(const struct weft_tokenizer *t, const char *text, size_t len);
 
+/* Returns the tokens that belong before a prompt, such as the start of a text, and stores their
+ * number in *n.  Borrowed. */
+const int32_t *wf_tokenizer_prompt_prefix(const struct weft_tokenizer *t, size_t *n);
+
+/* Sets the end-of-document token by its name.  Returns WEFT_USAGE if there is no such token. */
+enum weft_status wf_tokenizer_set_eot(struct weft_tokenizer *t, const char *name,
+                                      struct weft_error *err);
+
 /* -- tokens to text ------------------------------------------------------------------------ */
+
+/* Returns true if the first blank of a decoded text is not part of the text. */
+bool wf_tokenizer_strips_space(const struct weft_tokenizer *t);
 
 /* Returns the number of bytes without an incomplete UTF-8 character at the end.  Used for
  * streaming output. */

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "config/json_input.h"
 #include "training/data/tokenizer_priv.h"
 
 /* -- bytes as characters ------------------------------------------------------------------- */
@@ -67,7 +68,7 @@ static void put_token(struct wf_text *out, const struct alphabet *a,
     }
 }
 
-/* Appends the name of a special token.  The name is plain text, not byte characters. */
+/* Appends the name of an added token.  The name is plain text, not byte characters. */
 static void put_name(struct wf_text *out, const char *name)
 {
     for (; *name != '\0'; name++) {
@@ -82,13 +83,13 @@ static void put_name(struct wf_text *out, const char *name)
 }
 
 /* Returns true if a token is written to the vocabulary.  These are all ordinary tokens, and the
- * special tokens whose name consists of characters that represent themselves as bytes. */
+ * added tokens whose name consists of characters that represent themselves as bytes. */
 static bool is_in_vocab(const struct weft_tokenizer *t, int32_t id)
 {
     if (t->tokens[id].len == 0)
         return false;
-    for (size_t i = 0; i < t->n_special; i++)
-        for (const char *c = t->special[i].name; t->special[i].id == id && *c != '\0'; c++)
+    for (size_t i = 0; i < t->n_added; i++)
+        for (const char *c = t->added[i].name; t->added[i].id == id && *c != '\0'; c++)
             if (*c < '!' || *c > '~')
                 return false;
     return true;
@@ -112,15 +113,24 @@ static void put_pattern(struct wf_text *out, enum wf_split split)
                  byte_level);
 }
 
+static const char *truth(bool value)
+{
+    return value ? "true" : "false";
+}
+
 static void put_added(struct wf_text *out, const struct weft_tokenizer *t)
 {
     wf_text_adds(out, "  \"added_tokens\": [");
-    for (size_t i = 0; i < t->n_special; i++) {
+    for (size_t i = 0; i < t->n_added; i++) {
+        const struct wf_added *a = &t->added[i];
         wf_text_addf(out, "%s\n    {\"id\": %d, \"content\": \"", i == 0 ? "" : ",",
-                     (int)t->special[i].id);
-        put_name(out, t->special[i].name);
-        wf_text_adds(out, "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
-                          "\"normalized\": false, \"special\": true}");
+                     (int)a->id);
+        put_name(out, a->name);
+        wf_text_addf(out,
+                     "\", \"single_word\": %s, \"lstrip\": %s, \"rstrip\": %s, "
+                     "\"normalized\": %s, \"special\": %s}",
+                     truth(a->single_word), truth(a->lstrip), truth(a->rstrip),
+                     truth(a->normalized), truth(a->special));
     }
     wf_text_adds(out, "\n  ],\n");
 }
@@ -136,7 +146,7 @@ static void put_model(struct wf_text *out, const struct weft_tokenizer *t)
                  "    \"end_of_word_suffix\": null,\n    \"fuse_unk\": false,\n"
                  "    \"byte_fallback\": false,\n    \"ignore_merges\": %s,\n"
                  "    \"vocab\": {",
-                 t->ignore_merges ? "true" : "false");
+                 truth(t->pipe.ignore_merges));
     for (uint32_t id = 0; id < t->n_vocab; id++) {
         if (!is_in_vocab(t, (int32_t)id))
             continue;
@@ -164,7 +174,7 @@ enum weft_status wf_tokenizer_print(const struct weft_tokenizer *t, struct wf_te
                       "  \"padding\": null,\n");
     put_added(out, t);
     wf_text_adds(out, "  \"normalizer\": null,\n");
-    put_pattern(out, t->split);
+    put_pattern(out, t->pipe.steps.at[0].pattern);
     wf_text_adds(out, "  \"post_processor\": {\"type\": \"ByteLevel\", \"add_prefix_space\": "
                       "true, \"trim_offsets\": false, \"use_regex\": true},\n"
                       "  \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
@@ -195,13 +205,60 @@ enum weft_status wf_tokenizer_save_as(const struct weft_tokenizer *t, const char
     return st;
 }
 
+/* Returns the content of tokenizer_config.json as JSON: what was read, with the end of a
+ * document.  Returns NULL if there is no memory; the text that was read is valid. */
+static json_t *config_of(const struct weft_tokenizer *t)
+{
+    size_t len = 0;
+    const char *bytes = weft_tokenizer_token(t, t->eot, &len);
+    json_error_t why;
+    json_t *root = NULL;
+    if (t->config == NULL)
+        root = json_pack("{sssb}", "tokenizer_class", "PreTrainedTokenizerFast",
+                         "clean_up_tokenization_spaces", 0);
+    else if (wf_json_load(t->config, t->config_len, 0, "tokenizer_config.json", &root, &why,
+                          NULL) != WEFT_OK)
+        return NULL;
+
+    json_t *name = json_stringn(bytes, len);
+    for (size_t i = 0; i < t->n_added; i++)
+        if (t->added[i].id == t->eot) {
+            json_decref(name);
+            name = json_string(t->added[i].name);
+            break;
+        }
+    if (root != NULL && json_object_set_new(root, "eos_token", name) == 0)
+        return root;
+    json_decref(root);
+    return NULL;
+}
+
+/* Writes tokenizer_config.json, without which the end of a document would be guessed. */
+static enum weft_status save_config(const struct weft_tokenizer *t, const char *path,
+                                    struct weft_error *err)
+{
+    json_t *root = config_of(t);
+    char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(2));
+    enum weft_status st = text == NULL
+                              ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to write %.200s", path)
+                              : wf_file_write(path, text, strlen(text), err);
+    free(text);
+    json_decref(root);
+    return st;
+}
+
 enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *dir,
                                      struct weft_error *err)
 {
     char *path = wf_path_join(dir, "tokenizer.json");
-    if (path == NULL)
-        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of tokenizer.json");
-    enum weft_status st = wf_tokenizer_save_as(t, path, err);
+    char *config = wf_path_join(dir, "tokenizer_config.json");
+    enum weft_status st =
+        path == NULL || config == NULL
+            ? WEFT_FAIL(err, WEFT_NOMEM, "no memory for the path of tokenizer.json")
+            : wf_tokenizer_save_as(t, path, err);
+    if (st == WEFT_OK && t->eot != WEFT_NO_TOKEN)
+        st = save_config(t, config, err);
     free(path);
+    free(config);
     return st;
 }

@@ -4,9 +4,8 @@
 
 #include <stdint.h>
 #include <string.h>
-#include <utf8proc.h>
 
-enum char_class { LETTER = 'L', NUMBER = 'N', SPACE = 'S', OTHER = 'O' };
+#include "training/data/unicode.h"
 
 #define DIGITS_PATTERN(digits)                                                                 \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                       \
@@ -42,56 +41,24 @@ static const char ascii_classes[129] = "OOOOOOOOOSSSSSOOOOOOOOOOOOOOOOOO"
                                        "OLLLLLLLLLLLLLLLLLLLLLLLLLLOOOOO"
                                        "OLLLLLLLLLLLLLLLLLLLLLLLLLLOOOOO";
 
-static inline enum char_class ascii_class(unsigned char c)
+static inline enum wf_char_class ascii_class(unsigned char c)
 {
-    return (enum char_class)ascii_classes[c];
-}
-
-/* Returns true for non-ASCII characters with the Unicode property White_Space. */
-static bool is_wide_space(utf8proc_int32_t c)
-{
-    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
-           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
-static enum char_class wide_class(utf8proc_int32_t c)
-{
-    switch (utf8proc_category(c)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-        return LETTER;
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO:
-        return NUMBER;
-    default:
-        return is_wide_space(c) ? SPACE : OTHER;
-    }
+    return (enum wf_char_class)ascii_classes[c];
 }
 
 /* Returns the class of the character at s[at] and stores its length in bytes in *n. */
-static inline enum char_class class_at(const unsigned char *s, size_t len, size_t at, size_t *n)
+static inline enum wf_char_class class_at(const unsigned char *s, size_t len, size_t at,
+                                          size_t *n)
 {
     if (s[at] < 0x80) {
         *n = 1;
         return ascii_class(s[at]);
     }
-    utf8proc_int32_t c;
-    size_t n_max = len - at < 4 ? len - at : 4;
-    utf8proc_ssize_t got = utf8proc_iterate(s + at, (utf8proc_ssize_t)n_max, &c);
-    if (got <= 0) {
-        *n = 1;
-        return OTHER;
-    }
-    *n = (size_t)got;
-    return wide_class(c);
+    return wf_unicode_class(wf_unicode_at(s, len, at, n));
 }
 
 /* Returns the end of the run of characters of class `of` that starts at `at`. */
-static size_t run_end(const unsigned char *s, size_t len, size_t at, enum char_class of)
+static size_t run_end(const unsigned char *s, size_t len, size_t at, enum wf_char_class of)
 {
     size_t n;
     for (;;) {
@@ -134,7 +101,7 @@ static size_t contraction(const unsigned char *s, size_t len, size_t at, bool an
 static size_t space_end(const unsigned char *s, size_t len, size_t at)
 {
     size_t end = at, last = at, n;
-    while (end < len && class_at(s, len, end, &n) == SPACE) {
+    while (end < len && class_at(s, len, end, &n) == WF_CHAR_SPACE) {
         last = end;
         end += n;
     }
@@ -148,27 +115,28 @@ static size_t next_gpt2(const unsigned char *s, size_t len, size_t at)
     size_t n = contraction(s, len, at, false);
     if (n > 0)
         return at + n;
-    enum char_class first = class_at(s, len, at, &n);
+    enum wf_char_class first = class_at(s, len, at, &n);
     if (s[at] == ' ' && at + 1 < len) {
         size_t m;
-        enum char_class second = class_at(s, len, at + 1, &m);
-        if (second != SPACE)
+        enum wf_char_class second = class_at(s, len, at + 1, &m);
+        if (second != WF_CHAR_SPACE)
             return run_end(s, len, at + 1 + m, second);
     }
-    return first == SPACE ? space_end(s, len, at) : run_end(s, len, at + n, first);
+    return first == WF_CHAR_SPACE ? space_end(s, len, at) : run_end(s, len, at + n, first);
 }
 
 static size_t numbers_end(const unsigned char *s, size_t len, size_t at, int max_digits)
 {
     size_t n;
-    for (int i = 0; i < max_digits && at < len && class_at(s, len, at, &n) == NUMBER; i++)
+    for (int i = 0; i < max_digits && at < len && class_at(s, len, at, &n) == WF_CHAR_NUMBER;
+         i++)
         at += n;
     return at;
 }
 
 static size_t others_end(const unsigned char *s, size_t len, size_t at)
 {
-    at = run_end(s, len, at, OTHER);
+    at = run_end(s, len, at, WF_CHAR_OTHER);
     while (at < len && is_newline(s[at]))
         at++;
     return at;
@@ -178,7 +146,7 @@ static size_t others_end(const unsigned char *s, size_t len, size_t at)
  * piece ends after the last newline. */
 static size_t lines_end(const unsigned char *s, size_t len, size_t at)
 {
-    size_t end = run_end(s, len, at, SPACE);
+    size_t end = run_end(s, len, at, WF_CHAR_SPACE);
     for (size_t i = end; i > at; i--)
         if (is_newline(s[i - 1]))
             return i;
@@ -190,19 +158,19 @@ static size_t next_llama3(const unsigned char *s, size_t len, size_t at, int dig
     size_t n = contraction(s, len, at, true), m;
     if (n > 0)
         return at + n;
-    enum char_class first = class_at(s, len, at, &n);
-    if (first == LETTER)
-        return run_end(s, len, at + n, LETTER);
-    if (first == NUMBER)
+    enum wf_char_class first = class_at(s, len, at, &n);
+    if (first == WF_CHAR_LETTER)
+        return run_end(s, len, at + n, WF_CHAR_LETTER);
+    if (first == WF_CHAR_NUMBER)
         return numbers_end(s, len, at, digits);
     if (at + n < len && !is_newline(s[at])) {
-        enum char_class second = class_at(s, len, at + n, &m);
-        if (second == LETTER)
-            return run_end(s, len, at + n + m, LETTER);
-        if (second == OTHER && s[at] == ' ')
+        enum wf_char_class second = class_at(s, len, at + n, &m);
+        if (second == WF_CHAR_LETTER)
+            return run_end(s, len, at + n + m, WF_CHAR_LETTER);
+        if (second == WF_CHAR_OTHER && s[at] == ' ')
             return others_end(s, len, at + n);
     }
-    return first == OTHER ? others_end(s, len, at) : lines_end(s, len, at);
+    return first == WF_CHAR_OTHER ? others_end(s, len, at) : lines_end(s, len, at);
 }
 
 size_t wf_split_piece_end(enum wf_split split, const char *text, size_t len, size_t at)
@@ -221,43 +189,45 @@ size_t wf_split_piece_end(enum wf_split split, const char *text, size_t len, siz
 
 /* -- cutting ------------------------------------------------------------------------------- */
 
-/* Returns the position of the last white space after a letter within the last `window` bytes,
- * or 0 if there is none.  In all patterns a piece ends at such a position. */
-static size_t cut_by_letter(const unsigned char *s, size_t len, size_t window)
+size_t wf_split_cut_by_letter(const char *text, size_t len, size_t window)
 {
+    const unsigned char *s = (const unsigned char *)text;
     size_t stop = len > window ? len - window : 0;
     for (size_t i = len; i > stop + 1; i--)
-        if (s[i - 1] < 0x80 && s[i - 2] < 0x80 && ascii_class(s[i - 1]) == SPACE &&
-            ascii_class(s[i - 2]) == LETTER)
+        if (s[i - 1] < 0x80 && s[i - 2] < 0x80 && ascii_class(s[i - 1]) == WF_CHAR_SPACE &&
+            ascii_class(s[i - 2]) == WF_CHAR_LETTER)
             return i - 1;
     return 0;
 }
 
-/* Returns true if the last character of a piece is white space. */
-static bool ends_in_space(const unsigned char *s, size_t begin, size_t end)
+bool wf_split_ends_in_space(const char *text, size_t begin, size_t end)
 {
+    const unsigned char *s = (const unsigned char *)text;
     size_t n;
     for (size_t i = end; i > begin && end - i < 4; i--)
-        if (class_at(s, end, i - 1, &n) == SPACE && i - 1 + n == end)
+        if (class_at(s, end, i - 1, &n) == WF_CHAR_SPACE && i - 1 + n == end)
             return true;
     return false;
 }
 
-size_t wf_split_boundary(enum wf_split split, const char *text, size_t len)
+bool wf_split_is_final(const char *text, size_t len, size_t begin, size_t end)
 {
-    enum { WINDOW = 1 << 16, CHARACTER = 4 };
-    const unsigned char *s = (const unsigned char *)text;
-    size_t cut = cut_by_letter(s, len, WINDOW);
-    if (cut > 0 || len <= CHARACTER)
-        return cut;
-
+    enum { CHARACTER = 4 };
     /* If a piece does not end in white space, its end depends only on the next character.  This
      * character must be complete. */
+    return len > CHARACTER && end <= len - CHARACTER &&
+           !wf_split_ends_in_space(text, begin, end);
+}
+
+size_t wf_split_boundary(enum wf_split split, const char *text, size_t len)
+{
+    enum { WINDOW = 1 << 16 };
+    size_t cut = wf_split_cut_by_letter(text, len, WINDOW);
+    if (cut > 0)
+        return cut;
     for (size_t at = 0; at < len;) {
         size_t end = wf_split_piece_end(split, text, len, at);
-        if (end > len - CHARACTER)
-            break;
-        if (!ends_in_space(s, at, end))
+        if (wf_split_is_final(text, len, at, end))
             cut = end;
         at = end;
     }

@@ -30,6 +30,16 @@ bool wf_split_find(const char *pattern, enum wf_split *out);
 /* Returns the end of the piece that starts at `at` < len. */
 size_t wf_split_piece_end(enum wf_split split, const char *text, size_t len, size_t at);
 
+/* Returns true if the last character of the piece from `begin` to `end` is white space. */
+bool wf_split_ends_in_space(const char *text, size_t begin, size_t end);
+
+/* Returns true if the piece from `begin` to `end` does not depend on text after `len`. */
+bool wf_split_is_final(const char *text, size_t len, size_t begin, size_t end);
+
+/* Returns the position of the last white space after a letter, both ASCII, within the last
+ * `window` bytes, or 0 if there is none.  In all patterns a piece ends at such a position. */
+size_t wf_split_cut_by_letter(const char *text, size_t len, size_t window);
+
 /* Returns a length at which a text can be cut if more text follows: the pieces of both parts
  * are then the pieces of the whole text.  The result need not be the largest such length.
  * Returns 0 if no such length is found. */

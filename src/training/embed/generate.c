@@ -46,7 +46,7 @@ static enum weft_status generate(const struct wf_weights *w, const struct wf_cod
     int32_t *prompt = NULL;
     size_t n_prompt = 0;
     WEFT_TRY(wf_generate_encode(codec, o->prompt, o->prompt == NULL ? 0 : strlen(o->prompt),
-                                config->start, &prompt, &n_prompt, err));
+                                true, config->start, &prompt, &n_prompt, err));
 
     struct wf_generate_options how = {
         .prompt = prompt,

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -20,21 +19,6 @@ enum {
     MAX_SCANNED = 32 << 20, /* maximum number of tokens that are scanned for the largest one */
     PIECE = 1 << 14,        /* tokens per read */
 };
-
-/* Stores the bytes per token, computed from the file size.  wf_shards_open() has compared the
- * size with the header. */
-static enum weft_status find_width(const struct wf_shards *s, struct wf_shards_info *v,
-                                   struct weft_error *err)
-{
-    struct stat info;
-    if (v->n_files != 1)
-        return WEFT_OK;
-    if (stat(wf_shards_path(s, 0), &info) != 0)
-        return WEFT_FAIL(err, wf_errno_status(errno, WEFT_DATA), "%.200s: %s",
-                         wf_shards_path(s, 0), strerror(errno));
-    v->width = (size_t)(((uint64_t)info.st_size - WF_SHARD_HEADER_BYTES) / v->n_tokens);
-    return WEFT_OK;
-}
 
 static enum weft_status find_largest(const struct wf_shards *s, struct wf_shards_info *v,
                                      struct weft_error *err)
@@ -63,9 +47,8 @@ enum weft_status wf_shards_inspect(const char *path, struct wf_shards_info *out,
     WEFT_TRY(wf_as_data(wf_shards_open(path, &s, err), err));
     *out = (struct wf_shards_info){.n_tokens = wf_shards_n_tokens(s),
                                    .n_files = wf_shards_n_files(s)};
-    enum weft_status st = find_width(s, out, err);
-    if (st == WEFT_OK)
-        st = find_largest(s, out, err);
+    out->width = out->n_files == 1 ? wf_shards_width(s, 0) : 0;
+    enum weft_status st = find_largest(s, out, err);
     wf_shards_free(s);
     return st;
 }

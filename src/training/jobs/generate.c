@@ -22,15 +22,52 @@ enum weft_status wf_generate_open_codec(const struct wf_weights *w, struct wf_co
     return st;
 }
 
+/* Puts the tokens of the codec's prefix before a prompt, unless it starts with them. */
+static enum weft_status add_prefix(const struct wf_codec *codec, int32_t **tokens, size_t *n,
+                                   struct weft_error *err)
+{
+    size_t n_prefix = codec->n_prefix, size = n_prefix * sizeof **tokens;
+    if (n_prefix == 0 || (*n >= n_prefix && memcmp(*tokens, codec->prefix, size) == 0))
+        return WEFT_OK;
+    int32_t *all = malloc(size + *n * sizeof *all);
+    if (all == NULL)
+        return WEFT_FAIL(err, WEFT_NOMEM, "no memory for a prompt");
+    memcpy(all, codec->prefix, size);
+    memcpy(all + n_prefix, *tokens, *n * sizeof *all);
+    free(*tokens);
+    *tokens = all;
+    *n += n_prefix;
+    return WEFT_OK;
+}
+
+static enum weft_status encode_text(const struct wf_codec *codec, const char *text, size_t len,
+                                    bool special, int32_t **out, size_t *n,
+                                    struct weft_error *err)
+{
+    int32_t *tokens = NULL;
+    size_t n_tokens = 0;
+    if (!special)
+        return codec->encode(codec->self, text, len, out, n, err);
+    WEFT_TRY(codec->encode_special(codec->self, text, len, &tokens, &n_tokens, err));
+    enum weft_status st = add_prefix(codec, &tokens, &n_tokens, err);
+    if (st != WEFT_OK) {
+        free(tokens);
+        return st;
+    }
+    *out = tokens;
+    *n = n_tokens;
+    return WEFT_OK;
+}
+
 enum weft_status wf_generate_encode(const struct wf_codec *codec, const char *text, size_t len,
-                                    int64_t start, int32_t **out, size_t *n,
+                                    bool special, int64_t start, int32_t **out, size_t *n,
                                     struct weft_error *err)
 {
     if (text != NULL && codec->encode == NULL)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "the model has no tokenizer: the prompt must be token numbers");
     if (text != NULL && len > 0)
-        return codec->encode(codec->self, text, len, out, n, err);
+        return encode_text(codec, text, len, special, out, n, err);
     if (start < 0)
         return WEFT_FAIL(err, WEFT_USAGE,
                          "the model has no token for the start of a document; give a prompt");
@@ -231,6 +268,12 @@ static enum weft_status add_token(struct generated_sample *s, int32_t token,
     const char *bytes = number;
     if (codec != NULL && codec->bytes != NULL) {
         bytes = wf_codec_text(codec, token, &len);
+        /* The prompt of a new document is one token, after which its text starts. */
+        bool first = s->text.text.len == 0 && s->g->o->n_prompt == 1;
+        if (first && codec->strips_space && len > 0 && bytes[0] == ' ') {
+            bytes++;
+            len--;
+        }
     } else {
         snprintf(number, sizeof number, s->text.text.len == 0 ? "%d" : " %d", (int)token);
         len = strlen(number);

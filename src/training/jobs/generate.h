@@ -16,10 +16,12 @@ enum weft_status wf_generate_open_codec(const struct wf_weights *w, struct wf_co
                                         struct weft_error *err);
 
 /* Encodes a prompt of `len` bytes.  An empty prompt is encoded as the token `start`, which
- * starts a document.  The caller frees *out.  Returns WEFT_USAGE if the codec has no tokenizer
- * for the text, or `start` is negative.  Local. */
+ * starts a document.  `special`: names of special tokens in the text become these tokens, and
+ * the tokens that the tokenizer puts before a text are put before it, unless it starts with
+ * them.  The caller frees *out.  Returns WEFT_USAGE if the codec has no tokenizer for the text,
+ * or `start` is negative.  Local. */
 enum weft_status wf_generate_encode(const struct wf_codec *codec, const char *text, size_t len,
-                                    int64_t start, int32_t **out, size_t *n,
+                                    bool special, int64_t start, int32_t **out, size_t *n,
                                     struct weft_error *err);
 
 enum wf_generate_stop {

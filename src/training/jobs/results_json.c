@@ -32,6 +32,8 @@ void wf_tokenize_result_write_json(struct wf_json *j, const struct wf_tokenize_r
         wf_json_number(j, "seconds", r->seconds);
         put_split(j, "train", &r->corpus.train);
         put_split(j, "val", &r->corpus.val);
+        wf_json_uint(j, "bad_records", r->corpus.bad.n);
+        wf_json_uint(j, "binary_files", r->corpus.n_binary);
     }
     wf_json_end(j, '}');
 }

@@ -12,6 +12,12 @@ struct wf_tokenize_options {
     const char *out;
     /* path of a tokenizer; NULL: raw bytes, or the tokenizer that is trained */
     const char *tokenizer;
+    /* path of a chat template; NULL: the template beside the tokenizer, if there is one */
+    const char *chat_template;
+    /* name of the token that ends a document; NULL: that of the tokenizer */
+    const char *document_end;
+    /* Names of special tokens in texts become these tokens; an end token ends a document. */
+    bool special;
     uint32_t train_bpe;    /* size of the vocabulary to train; 0: no tokenizer is trained */
     double val;            /* fraction of documents for validation, 0 <= val < 1 */
     uint32_t shard_tokens; /* tokens per shard; 0: WF_CORPUS_SHARD_TOKENS */

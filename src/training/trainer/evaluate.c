@@ -194,9 +194,11 @@ void wf_evaluator_free(struct wf_evaluator *x)
 
 /* -- windows ------------------------------------------------------------------------------- */
 
-/* Reads window `w`.  Positions past the end of the data have no target. */
+/* Reads window `w`.  Positions past the end of the data have no target.  Adds the number of
+ * targets that count to *n_counted. */
 static enum weft_status fill_row(const struct wf_evaluator *x, const struct wf_shards *shards,
-                                 uint64_t w, uint32_t row, struct weft_error *err)
+                                 uint64_t w, uint32_t row, uint64_t *n_counted,
+                                 struct weft_error *err)
 {
     uint64_t n_targets = wf_shards_n_tokens(shards) - 1;
     uint32_t seq = x->seq;
@@ -208,36 +210,51 @@ static enum weft_status fill_row(const struct wf_evaluator *x, const struct wf_s
         WEFT_TRY(wf_shards_read(shards, w * seq, n + 1, x->vocab, x->row, err));
     memcpy(inputs, x->row, n * sizeof *inputs);
     memcpy(targets, x->row + 1, n * sizeof *targets);
+    if (n > 0)
+        WEFT_TRY(wf_shards_mask(shards, w * seq + 1, n, targets, err));
     for (size_t i = n; i < seq; i++) {
         inputs[i] = 0;
         targets[i] = -1;
     }
+    for (size_t i = 0; i < n; i++)
+        *n_counted += targets[i] != -1;
     return WEFT_OK;
 }
 
-/* Runs this rank's part of a batch.  *loss is written on the last rank. */
+/* The sum of the losses and the number of targets that count. */
+struct eval_sums {
+    double loss;
+    uint64_t n;
+};
+
+/* Runs this rank's part of a batch and adds to *sums on the last rank. */
 static enum weft_status run_batch(struct wf_evaluator *x, const struct wf_shards *shards,
-                                  uint64_t batch, double *loss, struct weft_error *err)
+                                  uint64_t batch, struct eval_sums *sums,
+                                  struct weft_error *err)
 {
     const void *inputs = x->inputs, *targets = x->targets;
+    double loss = 0;
     bool reads = x->rank == 0 || x->rank + 1 == x->n_ranks;
     for (uint32_t r = 0; reads && r < x->rows; r++)
-        WEFT_TRY(fill_row(x, shards, batch * x->rows + r, r, err));
+        WEFT_TRY(fill_row(x, shards, batch * x->rows + r, r, &sums->n, err));
     const struct weft_exec_io io = {.step = batch,
                                     .inputs = &inputs,
                                     .targets = &targets,
                                     .scale = 1,
-                                    .losses = loss,
+                                    .losses = &loss,
                                     .forward_only = true};
-    return weft_exec_step(x->exec, &io, err);
+    WEFT_TRY(weft_exec_step(x->exec, &io, err));
+    sums->loss += loss;
+    return WEFT_OK;
 }
 
-/* Copies the sum of the last rank to all ranks. */
-static enum weft_status share_sum(struct wf_evaluator *x, double *sum, struct weft_error *err)
+/* Copies the sums of the last rank to all ranks. */
+static enum weft_status share_sums(struct wf_evaluator *x, struct eval_sums *sum,
+                                   struct weft_error *err)
 {
     if (x->n_ranks == 1)
         return WEFT_OK;
-    double *all = calloc(x->n_ranks, sizeof *all);
+    struct eval_sums *all = calloc(x->n_ranks, sizeof *all);
     if (all == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the losses of %u ranks", x->n_ranks);
     enum weft_status st = weft_comm_gather_equal(x->comm, sum, sizeof *sum, all, err);
@@ -252,7 +269,7 @@ enum weft_status wf_evaluate(struct wf_evaluator *x, const struct wf_evaluate_da
 {
     uint64_t n_tokens = wf_shards_n_tokens(data->shards), n_targets = n_tokens - 1;
     uint64_t tokens = (uint64_t)x->rows * x->seq;
-    double sum = 0;
+    struct eval_sums sums = {0};
     if (n_tokens < 2)
         return WEFT_FAIL(err, WEFT_DATA, "%s has %llu token%s: two are needed to predict one",
                          wf_shards_path(data->shards, 0), (unsigned long long)n_tokens,
@@ -260,14 +277,13 @@ enum weft_status wf_evaluate(struct wf_evaluator *x, const struct wf_evaluate_da
     uint64_t n = n_targets / tokens + (n_targets % tokens != 0);
     if (data->batches != 0 && data->batches < n)
         n = data->batches;
-    for (uint64_t b = 0; b < n; b++) {
-        double loss = 0;
-        WEFT_TRY(run_batch(x, data->shards, b, &loss, err));
-        sum += loss;
-    }
-    WEFT_TRY(share_sum(x, &sum, err));
-    out->tokens = n * tokens < n_targets ? n * tokens : n_targets;
-    out->loss = sum / (double)out->tokens;
+    for (uint64_t b = 0; b < n; b++)
+        WEFT_TRY(run_batch(x, data->shards, b, &sums, err));
+    WEFT_TRY(share_sums(x, &sums, err));
+    if (sums.n == 0)
+        return WEFT_FAIL(err, WEFT_DATA, "%.240s: the loss mask excludes all tokens",
+                         wf_shards_path(data->shards, 0));
+    *out = (struct wf_evaluation){.tokens = sums.n, .loss = sums.loss / (double)sums.n};
     return WEFT_OK;
 }
 
@@ -275,5 +291,5 @@ double wf_evaluate_token_bytes(const struct wf_shards *shards)
 {
     struct wf_meta meta = {0}; /* an error only hides one of several figures */
     (void)wf_meta_read(shards, &meta, NULL);
-    return meta.token_bytes;
+    return wf_shards_masked(shards) ? 0 : meta.token_bytes;
 }

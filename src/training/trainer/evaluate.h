@@ -12,7 +12,8 @@
  *
  * The data is divided in file order into windows of `seq` inputs; the target of each input is
  * the next token.  The last window may be shorter.  Every token except the first is predicted
- * once, from at most `seq` tokens before it. */
+ * once, from at most `seq` tokens before it.  The mean is over the tokens that the loss mask of
+ * the shards does not exclude. */
 #ifndef TRAINING_TRAINER_EVALUATE_H
 #define TRAINING_TRAINER_EVALUATE_H
 
@@ -48,13 +49,13 @@ struct wf_evaluate_data {
 };
 
 struct wf_evaluation {
-    uint64_t tokens; /* number of predicted tokens */
+    uint64_t tokens; /* number of predicted tokens that count */
     double loss;     /* mean loss per token, in nats */
 };
 
 /* Computes the mean loss; the same on all ranks.  Returns WEFT_DATA if there are fewer than two
- * tokens or if a token is not in the vocabulary, and WEFT_NUMERIC if the loss is not finite.
- * Collective. */
+ * tokens, if the mask excludes all, or if a token is not in the vocabulary, and WEFT_NUMERIC if
+ * the loss is not finite. Collective. */
 enum weft_status wf_evaluate(struct wf_evaluator *x, const struct wf_evaluate_data *data,
                              struct wf_evaluation *out, struct weft_error *err);
 
@@ -62,7 +63,7 @@ enum weft_status wf_evaluate(struct wf_evaluator *x, const struct wf_evaluate_da
 double wf_perplexity(double loss);
 
 /* Returns the mean bytes of text per token from the meta.json file in the directory of the
- * shards, or 0 if this number is unknown.  Local. */
+ * shards, or 0 if this number is unknown or the shards have a loss mask.  Local. */
 double wf_evaluate_token_bytes(const struct wf_shards *shards);
 
 #endif

@@ -173,8 +173,5 @@ enum weft_status wf_trainer_data_read(struct wf_trainer_data *d, const struct wf
     *n_targets = 0;
     for (size_t i = 0; i < n; i++)
         *n_targets += d->targets[i] != -1;
-    if (*n_targets == 0)
-        return WEFT_FAIL(err, WEFT_DATA, "step %llu: none of its tokens is a target",
-                         (unsigned long long)step);
     return WEFT_OK;
 }

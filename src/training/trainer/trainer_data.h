@@ -43,8 +43,8 @@ void wf_trainer_data_release(struct wf_trainer_data *d);
 size_t wf_trainer_data_bytes(const struct wf_trainer_data *d);
 
 /* Reads batch `index` of `from` into inputs and targets, and counts the targets.  Every rank
- * reads the whole batch, since each rank needs the total number of targets.  Messages name
- * the step `step`.  Returns WEFT_DATA if a token is unusable or if the batch has no target.
+ * reads the whole batch, since each rank needs the total number of targets.  Messages name the
+ * step `step`.  Returns WEFT_DATA if a token is unusable.  A masked batch may have no target.
  * Local. */
 enum weft_status wf_trainer_data_read(struct wf_trainer_data *d, const struct wf_batch *from,
                                       uint64_t index, uint64_t step, size_t *n_targets,

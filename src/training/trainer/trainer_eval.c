@@ -114,6 +114,10 @@ enum weft_status wf_trainer_evaluate(struct wf_trainer *t, struct wf_eval_result
     for (uint64_t b = 0; st == WEFT_OK && b < n; b += WF_EVAL_WINDOW)
         st = run_window(t, b, n - b < WF_EVAL_WINDOW ? n : b + WF_EVAL_WINDOW, &sums, err);
     t->evaluates = false;
+    if (st == WEFT_OK && sums.targets == 0)
+        return WEFT_FAIL(err, WEFT_DATA,
+                         "data.val: the loss mask excludes all tokens of %.200s",
+                         wf_shards_path(t->data.val_shards, 0));
     if (st == WEFT_OK)
         *out = (struct wf_eval_result){sums.loss / (double)sums.targets, sums.targets};
     return st;

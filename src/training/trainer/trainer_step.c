@@ -40,6 +40,13 @@ static enum weft_status keep_first(enum weft_status st, const struct weft_error 
 
 /* -- the end of a step --------------------------------------------------------------------- */
 
+/* Divides by the number of targets of the step.  A step whose tokens are all masked has the
+ * loss 0 and the gradient 0. */
+static double mean_of(double sum, size_t n_targets)
+{
+    return sum / (double)(n_targets > 0 ? n_targets : 1);
+}
+
 static void decide_outcome(struct wf_trainer *t, size_t n_targets, struct step_outcome *out)
 {
     struct wf_summaries *s = &t->summaries;
@@ -55,7 +62,7 @@ static void decide_outcome(struct wf_trainer *t, size_t n_targets, struct step_o
         return;
     }
 
-    out->loss = wf_summaries_total_loss(s) / (double)n_targets;
+    out->loss = mean_of(wf_summaries_total_loss(s), n_targets);
     out->norm = wf_summaries_norm(s);
     if (!isfinite(out->loss)) {
         out->status = WEFT_NUMERIC;
@@ -109,7 +116,7 @@ static enum weft_status run_pipeline(struct wf_trainer *t, size_t n_targets,
         .step = t->done + 1,
         .inputs = d->input_at,
         .targets = d->target_at,
-        .scale = (float)(1.0 / (double)n_targets),
+        .scale = (float)mean_of(1, n_targets),
         .losses = d->losses,
         .failure = no_tokens,
     };
