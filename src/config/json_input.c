@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -95,4 +96,16 @@ enum weft_status wf_json_load(const char *text, size_t len, size_t flags, const 
                          len);
     *out = root;
     return WEFT_OK;
+}
+
+char *wf_json_dump(const json_t *value, size_t flags)
+{
+    size_t n = json_dumpb(value, NULL, 0, flags);
+    char *text = n == 0 ? NULL : malloc(n + 1);
+    if (text == NULL || json_dumpb(value, text, n, flags) != n) {
+        free(text);
+        return NULL;
+    }
+    text[n] = '\0';
+    return text;
 }

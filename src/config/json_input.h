@@ -17,4 +17,8 @@
 enum weft_status wf_json_load(const char *text, size_t len, size_t flags, const char *source,
                               json_t **out, json_error_t *why, struct weft_error *err);
 
+/* Returns the text of a value, which the caller frees, or NULL if there is no memory.  Use it
+ * instead of json_dumps(), which drops keys silently without memory. */
+char *wf_json_dump(const json_t *value, size_t flags);
+
 #endif

@@ -135,7 +135,7 @@ static enum weft_status load_json(struct wf_loader *l, const char *text, size_t 
     if (!changed)
         return keep_source(l, text, len);
 
-    char *all = json_dumps(root, JSON_INDENT(1));
+    char *all = wf_json_dump(root, JSON_INDENT(1));
     enum weft_status st = all == NULL
                               ? WEFT_FAIL(l->err, WEFT_NOMEM, "no memory for %.160s", l->name)
                               : keep_source(l, all, strlen(all));

@@ -238,7 +238,7 @@ static enum weft_status save_config(const struct weft_tokenizer *t, const char *
                                     struct weft_error *err)
 {
     json_t *root = config_of(t);
-    char *text = root == NULL ? NULL : json_dumps(root, JSON_INDENT(2));
+    char *text = root == NULL ? NULL : wf_json_dump(root, JSON_INDENT(2));
     enum weft_status st = text == NULL
                               ? WEFT_FAIL(err, WEFT_NOMEM, "no memory to write %.200s", path)
                               : wf_file_write(path, text, strlen(text), err);
