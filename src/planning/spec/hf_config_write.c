@@ -195,7 +195,7 @@ static void put_llama(struct lines *l, const struct weft_model *m)
 /* Writes a value that is neither a list nor an object nor a fraction. */
 static void put_scalar(struct wf_text *out, const json_t *value)
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY);
+    char *text = wf_json_dump(value, JSON_ENCODE_ANY);
     if (text == NULL)
         out->failed = true;
     else
@@ -330,7 +330,11 @@ enum weft_status wf_hf_config_write(const struct weft_model *m,
                                     struct weft_error *err)
 {
     WEFT_TRY(weft_model_check(m, err));
-    json_t *source = about->source == NULL ? NULL : json_loads(about->source, 0, NULL);
+    json_t *source = NULL;
+    json_error_t why;
+    if (about->source != NULL)
+        WEFT_TRY(wf_json_load(about->source, strlen(about->source), 0, "config.json", &source,
+                              &why, err));
     struct lines l = {out, 2, false, json_is_object(source) ? source : NULL};
     enum weft_status st = put_all(&l, m, about, err);
     json_decref(source);

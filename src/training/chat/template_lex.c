@@ -217,16 +217,14 @@ static void read_number(struct wf_tpl_parser *p)
         char next = peek(p, used + 1);
         if (c == '_' && isdigit((unsigned char)next))
             continue;
-        if (c == '.' && !real && isdigit((unsigned char)next))
-            real = true;
-        else if ((c == 'e' || c == 'E') &&
-                 (isdigit((unsigned char)next) ||
-                  ((next == '-' || next == '+') && isdigit((unsigned char)peek(p, used + 2)))))
-            real = true;
-        else if ((c == '-' || c == '+') && n > 0 && (text[n - 1] | 32) == 'e')
-            real = true;
-        else if (!isdigit((unsigned char)c))
+        bool signed_next = next == '-' || next == '+';
+        bool point = c == '.' && !real && isdigit((unsigned char)next);
+        bool exponent =
+            (c == 'e' || c == 'E') && isdigit((unsigned char)peek(p, used + 1 + signed_next));
+        bool sign = (c == '-' || c == '+') && n > 0 && (text[n - 1] | 32) == 'e';
+        if (!isdigit((unsigned char)c) && !point && !exponent && !sign)
             break;
+        real = real || point || exponent;
         text[n++] = c;
     }
     text[n] = '\0';

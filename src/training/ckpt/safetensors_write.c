@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "config/json_input.h"
 #include "training/ckpt/half.h"
 #include "training/ckpt/safetensors.h"
 #include "training/ckpt/safetensors_priv.h"
@@ -55,7 +56,7 @@ enum weft_status wf_safetensors_entry_size(const struct wf_safetensors_entry *e,
 static void add_string(struct wf_text *text, const char *string)
 {
     json_t *value = json_string(string);
-    char *quoted = json_dumps(value, JSON_ENCODE_ANY);
+    char *quoted = wf_json_dump(value, JSON_ENCODE_ANY);
     json_decref(value);
     if (quoted == NULL)
         text->failed = true;

@@ -24,7 +24,7 @@ static enum weft_status add_string(struct wf_text *text, const char *key, const 
     if (!wf_is_utf8(string))
         return WEFT_FAIL(err, WEFT_CKPT, "the %s of a checkpoint is not UTF-8", key);
     json_t *value = json_string(string);
-    char *quoted = json_dumps(value, JSON_ENCODE_ANY);
+    char *quoted = wf_json_dump(value, JSON_ENCODE_ANY);
     json_decref(value);
     if (quoted == NULL)
         return WEFT_FAIL(err, WEFT_NOMEM, "no memory for the %s of a checkpoint", key);

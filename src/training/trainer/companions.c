@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "config/json_input.h"
 #include "training/data/tokenizer.h"
 #include "training/trainer/companion_list.h"
 
@@ -96,9 +97,12 @@ static enum weft_status find_tokenizer(struct wf_companions *c, const char *path
 static enum weft_status find_ids(struct wf_companions *c, struct weft_error *err)
 {
     int32_t end = c->tokenizer == NULL ? WEFT_NO_TOKEN : weft_tokenizer_eot(c->tokenizer);
-    json_t *config =
-        c->config == NULL || !c->keeps_tokenizer ? NULL : json_loads(c->config, 0, NULL);
+    json_t *config = NULL;
+    json_error_t why;
     bool failed = false;
+    if (c->config != NULL && c->keeps_tokenizer)
+        WEFT_TRY(
+            wf_json_load(c->config, strlen(c->config), 0, "config.json", &config, &why, err));
     for (int role = 0; role < WF_N_TOKEN_ROLES; role++) {
         const json_t *value = json_object_get(config, role_keys[role]);
         bool given = value != NULL && (role != WF_TOKEN_EOS || !json_is_null(value));
@@ -106,7 +110,7 @@ static enum weft_status find_ids(struct wf_companions *c, struct weft_error *err
         snprintf(number, sizeof number, "%d", (int)end);
 
         if (given && !json_is_null(value))
-            c->ids[role] = json_dumps(value, JSON_ENCODE_ANY);
+            c->ids[role] = wf_json_dump(value, JSON_ENCODE_ANY);
         else if (!given && end >= 0)
             c->ids[role] = strdup(number);
         else
@@ -175,7 +179,7 @@ void wf_companions_describe(const struct wf_companions *c, struct wf_hf_metadata
 static enum weft_status add_json(struct wf_hf_writer *w, const char *name, const json_t *json,
                                  struct weft_error *err)
 {
-    char *text = json == NULL ? NULL : json_dumps(json, JSON_INDENT(2));
+    char *text = json == NULL ? NULL : wf_json_dump(json, JSON_INDENT(2));
     struct wf_text line = {0};
     wf_text_adds(&line, text == NULL ? "" : text);
     wf_text_addc(&line, '\n');
@@ -198,8 +202,9 @@ static enum weft_status add_tokenizer(const struct wf_companions *c, struct wf_h
     return st;
 }
 
-/* Adds the names of the tokens to an object: "eos_token": "<|endoftext|>". */
-static void set_names(json_t *object, const struct wf_companions *c)
+/* Adds the names of the tokens to an object: "eos_token": "<|endoftext|>".  Returns false if
+ * there is no memory. */
+static bool set_names(json_t *object, const struct wf_companions *c)
 {
     static const char *const keys[WF_N_TOKEN_ROLES] = {[WF_TOKEN_BOS] = "bos_token",
                                                        [WF_TOKEN_EOS] = "eos_token",
@@ -207,9 +212,15 @@ static void set_names(json_t *object, const struct wf_companions *c)
     for (int role = 0; role < WF_N_TOKEN_ROLES; role++) {
         size_t len = 0;
         const char *name = weft_tokenizer_token(c->tokenizer, first_id(c, role), &len);
-        if (name != NULL)
-            json_object_set_new(object, keys[role], json_stringn(name, len));
+        char *text = name == NULL ? NULL : strndup(name, len);
+        bool failed = name != NULL && text == NULL;
+        if (text != NULL && wf_is_utf8(text))
+            failed = json_object_set_new(object, keys[role], json_string(text)) != 0;
+        free(text);
+        if (failed)
+            return false;
     }
+    return true;
 }
 
 /* Writes how transformers uses the tokenizer.  Without this file, transformers chooses a class
@@ -224,11 +235,10 @@ static enum weft_status add_tokenizer_config(const struct wf_companions *c,
         json_pack("{s:s, s:i, s:[ss], s:b}", "tokenizer_class", "PreTrainedTokenizerFast",
                   "model_max_length", (int)model->ctx, "model_input_names", "input_ids",
                   "attention_mask", "clean_up_tokenization_spaces", 0);
-    if (names != NULL && config != NULL) {
-        set_names(names, c);
-        json_object_update(config, names);
-    }
-    enum weft_status st = add_json(w, "tokenizer_config.json", config, err);
+    enum weft_status st = names != NULL && config != NULL && set_names(names, c) &&
+                                  json_object_update(config, names) == 0
+                              ? add_json(w, "tokenizer_config.json", config, err)
+                              : no_memory(err);
     if (st == WEFT_OK && json_object_size(names) > 0)
         st = add_json(w, "special_tokens_map.json", names, err);
     json_decref(names);
@@ -240,11 +250,20 @@ static enum weft_status add_generation_config(const struct wf_companions *c,
                                               struct wf_hf_writer *w, struct weft_error *err)
 {
     json_t *config = json_object();
-    for (int role = 0; role < WF_N_TOKEN_ROLES; role++)
-        if (c->ids[role] != NULL)
-            json_object_set_new(config, role_keys[role],
-                                json_loads(c->ids[role], JSON_DECODE_ANY, NULL));
-    enum weft_status st = add_json(w, "generation_config.json", config, err);
+    enum weft_status st = config != NULL ? WEFT_OK : no_memory(err);
+    for (int role = 0; st == WEFT_OK && role < WF_N_TOKEN_ROLES; role++) {
+        const char *ids = c->ids[role];
+        json_t *value = NULL;
+        json_error_t why;
+        if (ids == NULL)
+            continue;
+        st =
+            wf_json_load(ids, strlen(ids), JSON_DECODE_ANY, role_keys[role], &value, &why, err);
+        if (st == WEFT_OK && json_object_set_new(config, role_keys[role], value) != 0)
+            st = no_memory(err);
+    }
+    if (st == WEFT_OK)
+        st = add_json(w, "generation_config.json", config, err);
     json_decref(config);
     return st;
 }
