@@ -120,9 +120,12 @@ static enum weft_status check_data(const struct wf_resume_setup *setup,
                                    const struct wf_ckpt *ckpt, struct weft_error *err)
 {
     struct data_check check = {.ckpt = ckpt};
-    if (setup->shards == NULL || !setup->settings->data.verify ||
-        wf_ckpt_data(ckpt)[0] == '\0' ||
-        !wf_settings_is_same(wf_ckpt_config(ckpt), setup->settings, "data.train"))
+    bool same = false;
+    if (setup->shards == NULL || !setup->settings->data.verify || wf_ckpt_data(ckpt)[0] == '\0')
+        return WEFT_OK;
+    WEFT_TRY(
+        wf_settings_is_same(wf_ckpt_config(ckpt), setup->settings, "data.train", &same, err));
+    if (!same)
         return WEFT_OK;
     if (own_rank(setup) == 0) {
         WEFT_TRY(wf_data_hash_new(setup->shards, &check.hash, err));

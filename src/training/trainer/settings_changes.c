@@ -15,12 +15,15 @@ static const char *const numeric_settings[] = {
     "optim.eps",       "optim.weight_decay", "optim.clip",
 };
 
-/* Returns true if two lists name the same paths.  Checkpoints contain absolute paths. */
-static bool is_same_path(const char *a, const char *b)
+/* Returns true if two lists name the same paths.  Checkpoints contain absolute paths.  Sets *failed
+ * without memory. */
+static bool is_same_path(const char *a, const char *b, bool *failed)
 {
-    char *x = a == NULL ? NULL : wf_train_settings_absolute(a);
-    char *y = b == NULL ? NULL : wf_train_settings_absolute(b);
+    if (a == NULL || b == NULL)
+        return false;
+    char *x = wf_train_settings_absolute(a), *y = wf_train_settings_absolute(b);
     bool same = x != NULL && y != NULL && strcmp(x, y) == 0;
+    *failed = *failed || x == NULL || y == NULL;
     free(x);
     free(y);
     return same;
@@ -33,28 +36,37 @@ static void add_change(const char *name, const struct wf_train_settings *then,
     struct wf_text a = {0}, b = {0};
     wf_setting_add_value(row, then, &a);
     wf_setting_add_value(row, now, &b);
+    out->failed = out->failed || a.failed || b.failed;
     if (a.at != NULL && b.at != NULL && strcmp(a.at, b.at) != 0 &&
-        !(strcmp(name, "data.train") == 0 && is_same_path(then->data.train, now->data.train)))
+        !(strcmp(name, "data.train") == 0 &&
+          is_same_path(then->data.train, now->data.train, &out->failed)))
         wf_text_addf(out, "%s%s was %s and is %s", out->len == 0 ? "" : ", ", name, a.at, b.at);
     wf_text_release(&a);
     wf_text_release(&b);
 }
 
-bool wf_settings_is_same(const char *then, const struct wf_train_settings *now,
-                         const char *name)
+enum weft_status wf_settings_is_same(const char *then, const struct wf_train_settings *now,
+                                     const char *name, bool *out, struct weft_error *err)
 {
     const struct wf_setting_list list = wf_train_setting_list();
     struct wf_train_settings old;
     struct wf_text change = {0};
-    if (then[0] == '\0' || wf_settings_init(list, &old, NULL) != WEFT_OK)
-        return false;
-    bool same = wf_settings_parse(list, then, strlen(then), "", &old, NULL) == WEFT_OK;
-    if (same)
+    *out = false;
+    if (then[0] == '\0')
+        return WEFT_OK;
+    WEFT_TRY(wf_settings_init(list, &old, err));
+
+    /* Settings of another version that cannot be parsed differ. */
+    enum weft_status st = wf_settings_parse(list, then, strlen(then), "", &old, err);
+    if (st == WEFT_OK) {
         add_change(name, &old, now, &change);
-    same = same && change.len == 0 && !change.failed;
+        *out = change.len == 0;
+    }
+    if (st == WEFT_OK && change.failed)
+        st = WEFT_FAIL(err, WEFT_NOMEM, "no memory to compare settings");
     wf_text_release(&change);
     wf_settings_release(list, &old);
-    return same;
+    return st == WEFT_NOMEM ? st : WEFT_OK;
 }
 
 /* Returns true if train.steps determines the decay, because decay_steps is not set: the

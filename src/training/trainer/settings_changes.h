@@ -11,9 +11,9 @@
 void wf_settings_add_changes(const char *then, const struct wf_train_settings *now,
                              struct wf_text *out);
 
-/* Returns true if a setting has the same value in the settings `then`, the text of a
- * checkpoint, and `now`.  Returns false if it is unknown. */
-bool wf_settings_is_same(const char *then, const struct wf_train_settings *now,
-                         const char *name);
+/* Sets *out to whether a setting has the same value in the settings `then`, the text of a
+ * checkpoint, and `now`; false if it is unknown.  Returns WEFT_NOMEM without memory.  Local. */
+enum weft_status wf_settings_is_same(const char *then, const struct wf_train_settings *now,
+                                     const char *name, bool *out, struct weft_error *err);
 
 #endif
