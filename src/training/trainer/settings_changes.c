@@ -15,8 +15,8 @@ static const char *const numeric_settings[] = {
     "optim.eps",       "optim.weight_decay", "optim.clip",
 };
 
-/* Returns true if two lists name the same paths.  Checkpoints contain absolute paths.  Sets *failed
- * without memory. */
+/* Returns true if two lists name the same paths.  Checkpoints contain absolute paths.  Sets
+ * *failed without memory. */
 static bool is_same_path(const char *a, const char *b, bool *failed)
 {
     if (a == NULL || b == NULL)
