@@ -14,7 +14,7 @@ holds grep -q "train: .*$dir/tiny/tokens.bin,$dir/tiny/tok\*.bin" runs/a/config.
 holds grep -q "dir: .*$dir/runs/a" runs/a/config.yaml
 holds cp -r runs/a copy
 
-# From another directory, with more steps: the same run goes on, and no other one is started.
+# From another directory, with more steps: the same run continues, and no other run is started.
 cd other
 run 0 train ../runs/a/config.yaml --checkpoint.resume=auto --train.steps=6
 out_has 'resumed  from the checkpoint of step 4'

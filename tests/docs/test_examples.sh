@@ -68,7 +68,7 @@ prepare() {
     echo "once upon" >prompt.txt
     sed 's/knots/loops/' book.txt >corpus/two.txt
     sed 's/.*/{"text": "&"}/' book.txt >more.jsonl
-    # The name is only a name: the content tells that the file is not compressed.
+    # The name does not matter: weft recognizes by its content that the file is not compressed.
     sed 's/.*/{"messages": [{"role": "user", "content": "&"}, {"role": "assistant", "content": "yes"}]}/' \
         book.txt >chats.jsonl.zst
     mkdir qwen2

@@ -19,7 +19,7 @@ struct fault_case {
     enum launch launch;
     const char *needs;   /* entries of the fixture, separated by spaces, that it starts with */
     const char *command; /* words after the program */
-    bool trains;         /* goes on after a failed checkpoint, with a warning */
+    bool trains;         /* continues after a failed checkpoint, with a warning */
     bool times;          /* standard output has times, and is not compared */
     bool refuses;        /* does not replace results that exist */
     bool deep;           /* not in the quick test */

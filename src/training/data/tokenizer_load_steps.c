@@ -1,5 +1,5 @@
 /* Reads what a tokenizer.json does with a text before and after byte-pair merges.  A feature
- * that is not implemented is refused by its name. */
+ * that weft does not support is refused by its name. */
 #include <string.h>
 
 #include "base/error.h"
