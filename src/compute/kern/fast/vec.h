@@ -227,7 +227,7 @@ static __attribute__((noinline, cold, unused)) __m128 fma_carefully(__m128d low,
 /* Computes a * b + c in double, where the product is exact, and rounds the sum to fp32.  Two
  * roundings differ from one only if the sum is halfway between two fp32, which its last 29 bits
  * show for normal numbers.  Such sums, and all that are subnormal as fp32, are computed again.
- * This is about ten times slower than a machine's instruction. */
+ * This is much slower than a machine's instruction. */
 VEC_INLINE __m128 fma_in_double(__m128 a, __m128 b, __m128 c)
 {
     __m128 a_high = _mm_movehl_ps(a, a), b_high = _mm_movehl_ps(b, b);
